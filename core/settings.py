@@ -1,0 +1,364 @@
+"""Typed settings: ``settings.toml`` beside ``app.py``, every key overridable as ``RAG__SECTION__KEY``.
+
+A wrong key or value is an ``InvalidSettings`` that names the key and what is allowed. Relative paths and SQLite files
+are taken from the folder of ``settings.toml``. Read once; the parts are frozen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+
+from core.errors import InvalidSettings, redact
+from core.model import Fusion, Mode
+
+PREFIX = "RAG__"
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+
+class MilvusSettings(_Part):
+    uri: str = Field(
+        "data/milvus.db", description="a path ending in .db (Milvus Lite, served locally) or http(s)://host:port"
+    )
+    token: SecretStr = SecretStr("")
+    collection: str = Field(
+        "biz", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$", description="letters, digits and _; names the alias"
+    )
+    idle_seconds: float = Field(
+        1800, ge=5, description="the local server ends after this many seconds without a client"
+    )
+    connect_timeout: float = Field(10.0, gt=0, le=120)
+
+    @field_validator("uri")
+    @classmethod
+    def _uri(cls, value: str) -> str:
+        if not (value.endswith(".db") or value.startswith(("http://", "https://", "tcp://", "unix:"))):
+            raise ValueError("give a path that ends in .db or a URI that starts with http:// or https://")
+        return value
+
+
+class DatabaseSettings(_Part):
+    url: SecretStr = Field(
+        SecretStr("sqlite:///data/console.sqlite3"),
+        description="sqlite:///FILE or mysql+pymysql://user:password@host:3306/name?charset=utf8mb4",
+    )
+    host: str = Field("", description="with user, password and name instead of url: joined and escaped here")
+    port: int = Field(3306, ge=1, le=65535)
+    user: str = ""
+    password: SecretStr = SecretStr("")
+    name: str = ""
+    connect_timeout: float = Field(3.0, gt=0, le=60)
+
+
+class EmbeddingSettings(_Part):
+    provider: Literal["e5", "use", "openai"] = Field(
+        "e5", description="e5 (quality), use (speed, any platform) or openai (an endpoint)"
+    )
+    base_url: str = Field("", description="of an OpenAI-compatible endpoint, without /embeddings: http://host:port/v1")
+    model: str = ""
+    api_key: SecretStr = SecretStr("")
+    dimension: int = Field(0, ge=0, le=32768, description="of the endpoint's vectors; 0 asks the endpoint once")
+    query_prefix: str = ""
+    passage_prefix: str = ""
+    batch_size: int = Field(16, ge=1, le=512)
+    timeout: float = Field(3.0, gt=0, le=120, description="seconds for one query")
+    batch_timeout: float = Field(120.0, gt=0, le=3600, description="seconds for one batch of passages")
+    threads: int = Field(2, ge=1, le=64, description="of the packaged e5 engine")
+    query_cache: int = Field(256, ge=0, le=100_000, description="query vectors kept in memory")
+    calibration: str = Field("data/calibration.json", description="saved distance scales, by profile")
+
+
+class RerankSettings(_Part):
+    enabled: bool = False
+    url: str = Field("", description="the endpoint in full: http://host:port/rerank or …/v1/rerank")
+    model: str = ""
+    api_key: SecretStr = SecretStr("")
+    top_n: int = Field(20, ge=1, le=200)
+    timeout: float = Field(2.0, gt=0, le=60)
+
+    @model_validator(mode="after")
+    def _needs_url(self) -> RerankSettings:
+        if self.enabled and not self.url.startswith(("http://", "https://")):
+            raise ValueError("rerank.enabled needs rerank.url, an http(s) address")
+        return self
+
+
+class SearchSettings(_Part):
+    mode: Mode = Mode.HYBRID
+
+
+class HybridSettings(_Part):
+    rrf_k: int = Field(60, ge=1, le=10_000)
+    fusion: Fusion = Fusion.CLIENT
+    dense_weight: float = Field(1.0, ge=0, le=100)
+    bm25_weight: float = Field(1.0, ge=0, le=100)
+    rank_window_size: int | None = Field(None, ge=1, le=1000, description="default: rag.retrieve_k")
+
+    @model_validator(mode="after")
+    def _weights(self) -> HybridSettings:
+        if self.dense_weight == 0 and self.bm25_weight == 0:
+            raise ValueError("dense_weight and bm25_weight cannot both be 0")
+        if self.fusion is Fusion.SERVER and self.dense_weight != self.bm25_weight:
+            raise ValueError("the server's RRF has equal weights only: set both alike or fusion = 'client'")
+        return self
+
+
+class RetrievalSettings(_Part):
+    search: SearchSettings = SearchSettings()
+    hybrid: HybridSettings = HybridSettings()
+    kb_scope: str | tuple[str, ...] = Field("", description="'' is default; '*' is all, explicitly; or a list of names")
+    branch_timeout: float = Field(2.0, gt=0, le=60)
+    warming_timeout: float = Field(30.0, gt=0, le=600)
+    lookup_timeout: float = Field(8.0, gt=0, le=600)
+
+
+class RagSettings(_Part):
+    retrieve_k: int = Field(20, ge=1, le=200)
+    return_n: int = Field(5, ge=1, le=100)
+    max_chunks_per_document: int = Field(2, ge=1, le=100)
+
+
+class QualitySettings(_Part):
+    """Null: the value of the embedding profile."""
+
+    min_distance: float | None = Field(None, ge=0, le=4)
+    max_distance: float | None = Field(None, gt=0, le=4)
+    precise_threshold: float | None = Field(
+        None, ge=0, le=1, description="quality from which a lookup is PRECISE; higher is stricter"
+    )
+    reference_threshold: float | None = Field(
+        None, ge=0, le=1, description="quality from which a lookup is REFERENCE; higher is stricter"
+    )
+    bm25_only: Literal["dense_exact", "lexical", "rank"] = Field(
+        "dense_exact", description="basis for a hit that only BM25 found; 'rank' disarms the gate"
+    )
+
+    @model_validator(mode="after")
+    def _order(self) -> QualitySettings:
+        if self.min_distance is not None and self.max_distance is not None and self.min_distance >= self.max_distance:
+            raise ValueError("min_distance must be below max_distance")
+        if (
+            self.precise_threshold is not None
+            and self.reference_threshold is not None
+            and self.precise_threshold < self.reference_threshold
+        ):
+            raise ValueError("precise_threshold must not be below reference_threshold")
+        return self
+
+
+class PackSettings(_Part):
+    char_budget: int = Field(4000, ge=1, le=1_000_000)
+
+
+class ProjectionSettings(_Part):
+    max_query_chars: int = Field(500, ge=1, le=8000)
+    max_excerpt_chars: int = Field(1200, ge=1, le=100_000)
+    max_evidence: int = Field(8, ge=1, le=100)
+    max_bytes: int = Field(16_384, ge=256, le=4_194_304)
+
+
+class AuditSettings(_Part):
+    content: Literal["redacted", "full", "none"] = "redacted"
+    outbox: str = Field("data/outbox", description="folder of records that wait for the database")
+    timeout: float = Field(0.05, gt=0, le=60, description="seconds the database may take before the outbox serves")
+    hmac_key: SecretStr = SecretStr("")
+    console_queries: bool = Field(True, description="keep the text of console lookups (history, replay, promotion)")
+    console_query_days: int = Field(30, ge=1, le=3650)
+    timezone: str = Field("UTC", description="in which pages show times, by IANA name")
+
+
+class KnowledgeSettings(_Part):
+    source: str = "knowledge_base"
+    uploads: str = "data/uploads"
+    shipped_vectors: str = Field(
+        "knowledge_base/.vectors", description="folder of vectors imported into an empty cache"
+    )
+    chunk_target: int = Field(800, ge=100, le=10_000)
+    chunk_max: int = Field(1200, ge=200, le=20_000)
+    min_document_ratio: float = Field(
+        0.5, ge=0, le=1, description="a rebuild below this share of the old documents is refused"
+    )
+
+    @model_validator(mode="after")
+    def _sizes(self) -> KnowledgeSettings:
+        if self.chunk_target > self.chunk_max:
+            raise ValueError("chunk_target must not exceed chunk_max")
+        return self
+
+
+class AuthSettings(_Part):
+    mode: Literal["local", "header"] = Field(
+        "local", description="local: whoever reaches the loopback console; header: a proxy names the user"
+    )
+    user_header: str = "X-Forwarded-User"
+    operators: tuple[str, ...] = Field(
+        (), description="with mode = header: who may rebuild, roll back, accept a baseline"
+    )
+    viewers: tuple[str, ...] = Field((), description="with mode = header: who may look; empty: every named user")
+
+
+class TelemetrySettings(_Part):
+    endpoint: str = Field("", description="OTLP/HTTP endpoint; empty: off")
+    sample_rate: float = Field(1.0, ge=0, le=1)
+    content: bool = False
+
+
+class Settings(_Part):
+    milvus: MilvusSettings = MilvusSettings()
+    database: DatabaseSettings = DatabaseSettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    rerank: RerankSettings = RerankSettings()
+    retrieval: RetrievalSettings = RetrievalSettings()
+    rag: RagSettings = RagSettings()
+    quality: QualitySettings = QualitySettings()
+    pack: PackSettings = PackSettings()
+    projection: ProjectionSettings = ProjectionSettings()
+    audit: AuditSettings = AuditSettings()
+    knowledge: KnowledgeSettings = KnowledgeSettings()
+    auth: AuthSettings = AuthSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
+    root: Path = Field(ROOT, exclude=True)
+
+    def path(self, value: str) -> Path:
+        """``value`` as an absolute path, taken from the folder of ``settings.toml`` when relative."""
+        return (self.root / Path(value).expanduser()).absolute()
+
+    @property
+    def rank_window(self) -> int:
+        return self.retrieval.hybrid.rank_window_size or self.rag.retrieve_k
+
+    def public(self) -> dict[str, Any]:
+        """Every effective value as JSON data, secrets left out."""
+        data = self.model_dump(mode="json")
+        for section, key in (
+            ("milvus", "token"),
+            ("embedding", "api_key"),
+            ("rerank", "api_key"),
+            ("audit", "hmac_key"),
+            ("database", "password"),
+        ):
+            data[section].pop(key, None)
+        data["database"]["url"] = redact_url(self.database.url.get_secret_value())
+        return data
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over the canonical JSON of ``public()``: the identity of the settings a record was made with."""
+        text = json.dumps(self.public(), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    def secrets(self) -> tuple[str, ...]:
+        """Literal values that no message, log or record may hold."""
+        values = (
+            self.milvus.token,
+            self.database.password,
+            self.embedding.api_key,
+            self.rerank.api_key,
+            self.audit.hmac_key,
+        )
+        return tuple(v.get_secret_value() for v in values if v.get_secret_value())
+
+
+def redact_url(url: str) -> str:
+    """``url`` without its password; host and database name remain for diagnosis."""
+    return redact(url)
+
+
+def load(path: Path | None = None, environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
+    """Settings from ``settings.toml`` (missing: the defaults), then ``RAG__…``, then ``overrides`` (sections as dicts).
+
+    Raises InvalidSettings naming the key, the offending value (never a secret) and what is allowed.
+    """
+    environ = os.environ if environ is None else environ
+    file = path or Path(environ.get("RAG_SETTINGS", ROOT / "settings.toml"))
+    data: dict[str, Any] = {}
+    if file.exists():
+        try:
+            data = tomllib.loads(file.read_text(encoding="utf-8-sig"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+            raise InvalidSettings(f"{file.name}: not valid TOML ({redact(exc)}); mend the file") from exc
+    elif path is not None:
+        raise InvalidSettings(f"{file}: no such settings file; name an existing one or leave it out")
+    for name in sorted(environ):
+        if name.startswith(PREFIX):
+            _put(data, name, environ[name])
+    for section, values in overrides.items():
+        data[section] = {**data.get(section, {}), **values} if isinstance(values, Mapping) else values
+    data.pop("root", None)
+    try:
+        return Settings(**data, root=file.resolve().parent if file.exists() else ROOT)
+    except ValidationError as exc:
+        raise InvalidSettings(_explain(exc)) from None
+
+
+def _put(data: dict[str, Any], name: str, value: str) -> None:
+    keys = [part.lower() for part in name[len(PREFIX) :].split("__")]
+    if len(keys) < 2 or not all(keys):
+        raise InvalidSettings(f"{name}: write it as RAG__SECTION__KEY, for example RAG__RETRIEVAL__SEARCH__MODE=dense")
+    node = data
+    for key in keys[:-1]:
+        child = node.setdefault(key, {})
+        if not isinstance(child, dict):
+            raise InvalidSettings(f"{name}: {'.'.join(keys[:-1])} is a value, not a section")
+        node = child
+    node[keys[-1]] = _parse(value)
+
+
+def _parse(value: str) -> Any:
+    """Lists and null may be given as JSON; all else is text that the field's type reads."""
+    text = value.strip()
+    if text in {"null", "none", "None"}:
+        return None
+    if text.startswith("["):
+        try:
+            return json.loads(text)
+        except ValueError:
+            return value
+    return value
+
+
+_SECRET_KEYS = {"token", "password", "api_key", "hmac_key", "url"}
+
+
+def _explain(exc: ValidationError) -> str:
+    """The first error as one line: key, value, what is allowed, and how many more there are."""
+    errors = exc.errors(include_url=False)
+    first = errors[0]
+    keys = [str(part) for part in first["loc"]]
+    name = ".".join(keys)
+    if first["type"] == "extra_forbidden":
+        section: Any = Settings
+        for key in keys[:-1]:
+            field = section.model_fields.get(key) if hasattr(section, "model_fields") else None
+            section = field.annotation if field else None
+        allowed = sorted(k for k in getattr(section, "model_fields", {}) if k != "root")
+        text = f"{name}: no such setting; allowed here: {', '.join(allowed)}"
+    else:
+        shown = "" if keys[-1] in _SECRET_KEYS or isinstance(first["input"], dict) else f" (got {first['input']!r})"
+        text = f"{name}: {first['msg'].removeprefix('Value error, ')}{shown}"
+        hint = _description(keys)
+        text += f"; {hint}" if hint else ""
+    more = len(errors) - 1
+    return redact(text + (f" [and {more} more]" if more else ""))
+
+
+def _description(keys: list[str]) -> str:
+    section: Any = Settings
+    field = None
+    for key in keys:
+        field = getattr(section, "model_fields", {}).get(key)
+        if field is None:
+            return ""
+        section = field.annotation
+    return (field.description or "") if field else ""
