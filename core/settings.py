@@ -71,6 +71,7 @@ class EmbeddingSettings(_Part):
     dimension: int = Field(0, ge=0, le=32768, description="of the endpoint's vectors; 0 asks the endpoint once")
     query_prefix: str = ""
     passage_prefix: str = ""
+    send_input_type: bool = Field(False, description="send input_type query/passage to the endpoint")
     batch_size: int = Field(16, ge=1, le=512)
     timeout: float = Field(3.0, gt=0, le=120, description="seconds for one query")
     batch_timeout: float = Field(120.0, gt=0, le=3600, description="seconds for one batch of passages")
@@ -83,6 +84,7 @@ class RerankSettings(_Part):
     enabled: bool = False
     url: str = Field("", description="the endpoint in full: http://host:port/rerank or …/v1/rerank")
     model: str = ""
+    dialect: Literal["standard", "tei"] = Field("standard", description="standard (Jina, Cohere, vLLM) or tei")
     api_key: SecretStr = SecretStr("")
     top_n: int = Field(20, ge=1, le=200)
     timeout: float = Field(2.0, gt=0, le=60)
