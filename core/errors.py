@@ -5,6 +5,7 @@
     │   ├── InvalidQuery        nothing to search for in the query
     │   ├── InvalidFilter       a scope or category that is no plain name
     │   ├── InvalidSettings     a wrong key or value in settings.toml or RAG__…
+    │   ├── InvalidCases        golden cases, fixtures or a baseline that cannot be used; ``problems`` lists all
     │   ├── NotConfirmed        the guarding word was not typed in full
     │   ├── NotAllowed          the caller's role does not reach this far
     │   └── NotFound            no trace, record, document or generation of that name
@@ -26,6 +27,7 @@ translated at the edge (``raise … from exc``), with their text passed through 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import ClassVar
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "CheckFailed",
     "DeadlineExceeded",
     "IndexNotReady",
+    "InvalidCases",
     "InvalidFilter",
     "InvalidQuery",
     "InvalidSettings",
@@ -75,6 +78,15 @@ class InvalidFilter(BadInput):
 
 class InvalidSettings(BadInput):
     pass
+
+
+class InvalidCases(BadInput):
+    """``problems``: every one of them, each a line that begins with file and line number where there is one."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems) or ("unknown",)
+        more = len(self.problems) - 1
+        super().__init__(self.problems[0] + (f" [and {more} more]" if more else ""))
 
 
 class NotConfirmed(BadInput):
