@@ -1,0 +1,1 @@
+"""One flat script a page; what pages share is in ``pages.parts``."""
