@@ -364,3 +364,30 @@ def _description(keys: list[str]) -> str:
             return ""
         section = field.annotation
     return (field.description or "") if field else ""
+
+
+def describe() -> str:
+    """The reference of every key as Markdown: name, default, meaning. ``docs/SETTINGS.md`` is this text."""
+    lines = [
+        "# Settings",
+        "",
+        "`settings.toml` beside `app.py`; every key may be given as `RAG__SECTION__KEY`, with `__` for each dot:",
+        "`RAG__RETRIEVAL__SEARCH__MODE=dense`. A wrong key or value stops the start with its name and what is allowed.",
+        "",
+        "| key | default | meaning |",
+        "|---|---|---|",
+    ]
+    _describe(Settings, "", lines)
+    return "\n".join(lines)
+
+
+def _describe(section: Any, prefix: str, lines: list[str]) -> None:
+    for name, field in section.model_fields.items():
+        if name == "root":
+            continue
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            _describe(field.annotation, f"{prefix}{name}.", lines)
+            continue
+        default = field.default.get_secret_value() if isinstance(field.default, SecretStr) else field.default
+        shown = "" if default in (None, "", ()) else f"`{getattr(default, 'value', default)}`"
+        lines.append(f"| `{prefix}{name}` | {shown} | {(field.description or '').replace('|', '/')} |")
