@@ -1,0 +1,1 @@
+"""Milvus and Milvus Lite behind ``core.ports.VectorIndex`` and ``core.ports.IndexAdmin``."""
