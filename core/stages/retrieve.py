@@ -1,0 +1,269 @@
+"""Asks the store: dense and BM25 at the same time, each call with a deadline, a failed branch kept apart from an empty
+one (DESIGN 3.2)."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from core.analysis import search_text
+from core.errors import (
+    BadInput,
+    DeadlineExceeded,
+    IndexNotReady,
+    ModelUnavailable,
+    RagError,
+    StoreUnavailable,
+    Unavailable,
+    redact,
+)
+from core.model import Branch, BranchTrace, Fusion, Generation, Hit, Mode, SearchFilter, StageStatus
+from core.ports import Embedder, FusedRow, SearchAnswer, VectorIndex
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What one attempt asks. Timeouts in seconds; ``vector`` is the query's, where it is already known."""
+
+    query: str
+    generation: Generation
+    where: SearchFilter
+    limit: int
+    mode: Mode
+    fusion: Fusion
+    rrf_k: int
+    embedding_timeout: float
+    branch_timeout: float
+    vector: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """What came back. ``branches`` holds a trace for each branch that was meant to run; ``hits`` only those that
+    completed, so a failed branch is absent and an empty one is ``()``. ``rows`` is the store's own fusion."""
+
+    hits: Mapping[Branch, tuple[Hit, ...]]
+    branches: tuple[BranchTrace, ...]
+    rows: tuple[FusedRow, ...] | None = None
+    vector: Any = None
+    embedding_ms: float | None = None
+    fusion_ms: float | None = None
+    degraded: tuple[str, ...] = ()
+    errors: tuple[RagError, ...] = field(default=(), compare=False)
+
+    @property
+    def failed(self) -> bool:
+        return not self.hits
+
+    @property
+    def whole(self) -> bool:
+        return not self.errors
+
+
+def retrieve(index: VectorIndex, embedder: Embedder, pool: Executor, search: Search) -> Retrieved:
+    """Runs the branches of ``search.mode`` concurrently.
+
+    A branch that fails is reported in ``branches`` and ``degraded``. Raises only what makes the whole attempt
+    meaningless: IndexNotReady (the collection must be rebuilt) and BadInput (a filter that is none).
+    """
+    expression = index.expression(search.where)
+    wanted = (Branch.DENSE, Branch.BM25) if search.mode is Mode.HYBRID else (Branch.DENSE,)
+    if not search.where.scopes.everything and not search.where.scopes.names:
+        return _nothing(wanted, search, expression)  # an empty set of scopes admits nothing: no store need be asked
+
+    text = search_text(search.query) if (Branch.BM25 in wanted) else ""
+    bm25 = None
+    if Branch.BM25 in wanted:
+        bm25 = _start(
+            pool,
+            lambda: index.search_bm25(
+                search.generation, text, search.where, search.limit, timeout=search.branch_timeout
+            ),
+        )
+    embedded = _embed(embedder, pool, search)
+    dense = server = None
+    if embedded.value is not None:
+        vector = embedded.value
+        dense = _start(
+            pool,
+            lambda: index.search_dense(
+                search.generation, vector, search.where, search.limit, timeout=search.branch_timeout
+            ),
+        )
+        if search.fusion is Fusion.SERVER and bm25 is not None:
+            server = _start(
+                pool,
+                lambda: index.search_hybrid(
+                    search.generation,
+                    vector,
+                    text,
+                    search.where,
+                    search.limit,
+                    window=2 * search.limit,  # the union, so that what lies beyond the window has a rank too
+                    rrf_k=search.rrf_k,
+                    timeout=search.branch_timeout,
+                ),
+            )
+
+    settled: dict[Branch, _Settled[SearchAnswer]] = {
+        Branch.DENSE: _finish(dense, search.branch_timeout, "the dense search")
+        if dense
+        else _Settled(error=embedded.error)
+    }
+    if bm25:
+        settled[Branch.BM25] = _finish(bm25, search.branch_timeout, "the BM25 search")
+    rows: _Settled[tuple[FusedRow, ...]] = (
+        _finish(server, search.branch_timeout, "the store's fusion") if server else _Settled()
+    )
+    return _gather(search, expression, settled, embedded, rows)
+
+
+# --------------------------------------------------------------------------------------------- one call, one deadline
+
+
+@dataclass(frozen=True, slots=True)
+class _Settled(Generic[T]):
+    """How a call ended: a value, or an error of ours. ``ms`` is its own time, or the time waited for it."""
+
+    value: T | None = None
+    error: RagError | None = None
+    ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Running(Generic[T]):
+    future: Future[tuple[T, float]]
+    started: float
+
+
+def _start(pool: Executor, call: Callable[[], T]) -> _Running[T]:
+    def timed() -> tuple[T, float]:
+        begin = time.perf_counter()
+        value = call()
+        return value, (time.perf_counter() - begin) * 1000
+
+    return _Running(pool.submit(timed), time.perf_counter())
+
+
+def _finish(running: _Running[T], timeout: float, what: str) -> _Settled[T]:
+    """Waits until ``timeout`` seconds after the start, and not longer, however deep the call hangs."""
+    left = running.started + timeout - time.perf_counter()
+    try:
+        value, ms = running.future.result(timeout=max(left, 0.0))
+        return _Settled(value, ms=ms)
+    except FutureTimeout:
+        running.future.cancel()
+        error: RagError = DeadlineExceeded(f"{what} gave no answer within {timeout:g} s")
+    except RagError as exc:
+        error = exc
+    except Exception as exc:  # noqa: BLE001 - the edge: whatever a store or model raises is a failed call, not a crash
+        error = StoreUnavailable(f"{what} failed: {type(exc).__name__}: {redact(exc)}")
+    return _Settled(error=error, ms=(time.perf_counter() - running.started) * 1000)
+
+
+def _embed(embedder: Embedder, pool: Executor, search: Search) -> _Settled[Any]:
+    if search.vector is not None:
+        return _Settled(search.vector)
+    timeout = search.embedding_timeout
+    running = _start(pool, lambda: embedder.embed_query(search.query, timeout=timeout))
+    settled = _finish(running, timeout, "the embedding model")
+    if settled.value is None:
+        return settled if settled.error else replace(settled, error=ModelUnavailable("the model gave no vector"))
+    vector = np.asarray(settled.value, dtype=np.float32)
+    dimension = search.generation.profile.dimension
+    if vector.shape != (dimension,):
+        wrong = f"the model gave a vector of shape {vector.shape}, the index holds {dimension} dimensions: rebuild it"
+        return replace(settled, value=None, error=ModelUnavailable(wrong))
+    if not np.isfinite(vector).all():
+        return replace(settled, value=None, error=ModelUnavailable("the model gave a vector that is not finite"))
+    return replace(settled, value=vector)
+
+
+# --------------------------------------------------------------------------------------------- what came back
+
+
+def _gather(
+    search: Search,
+    expression: str,
+    settled: Mapping[Branch, _Settled[SearchAnswer]],
+    embedded: _Settled[Any],
+    rows: _Settled[tuple[FusedRow, ...]],
+) -> Retrieved:
+    hits: dict[Branch, tuple[Hit, ...]] = {}
+    traces, degraded, errors = [], [], []
+    for branch, answer in settled.items():
+        if answer.value is not None:
+            hits[branch] = clean_hits(answer.value, search.limit)
+        traces.append(_trace(branch, answer, search, expression, len(hits.get(branch, ()))))
+        if answer.error is not None:
+            errors.append(answer.error)
+            degraded.append(f"{branch}: {redact(answer.error)}")
+    if rows.error is not None:
+        errors.append(rows.error)
+        degraded.append(f"server fusion: {redact(rows.error)}; fused here instead")
+    for error in errors:
+        if isinstance(error, IndexNotReady | BadInput):
+            raise error
+    return Retrieved(
+        hits, tuple(traces), rows.value, embedded.value, embedded.ms, rows.ms, tuple(degraded), tuple(errors)
+    )
+
+
+def clean_hits(answer: SearchAnswer, limit: int) -> tuple[Hit, ...]:
+    """The hits as ranked by position, at most ``limit``, a score that is not finite as None (never a NaN)."""
+    return tuple(
+        hit
+        if hit.rank == rank and hit.score is not None and math.isfinite(hit.score)
+        else replace(hit, rank=rank, score=finite(hit.score))
+        for rank, hit in enumerate(answer.hits[:limit], start=1)
+    )
+
+
+def finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None
+
+
+def _trace(branch: Branch, answer: _Settled[SearchAnswer], search: Search, expression: str, hits: int) -> BranchTrace:
+    sent = answer.value
+    trace = BranchTrace(
+        branch,
+        StageStatus.COMPLETE,
+        collection=search.generation.collection,
+        expression=sent.expression if sent else expression,
+        limit=sent.limit if sent else search.limit,
+        params=dict(sent.params) if sent else {},
+        hits=hits if sent else None,
+        ms=answer.ms,
+        retries=sent.retries if sent else 0,
+    )
+    error = answer.error
+    if error is None:
+        return trace
+    away = isinstance(error, Unavailable) and not isinstance(error, DeadlineExceeded)
+    status = StageStatus.UNAVAILABLE if away else StageStatus.ERROR
+    return replace(trace, status=status, reason=redact(error), error_class=error.error_class)
+
+
+def _nothing(wanted: tuple[Branch, ...], search: Search, expression: str) -> Retrieved:
+    traces = tuple(
+        BranchTrace(
+            branch,
+            StageStatus.NOT_RUN,
+            search.generation.collection,
+            expression,
+            search.limit,
+            hits=0,
+            reason="no scope is admitted",
+        )
+        for branch in wanted
+    )
+    return Retrieved(dict.fromkeys(wanted, ()), traces)
