@@ -11,6 +11,15 @@ from pages.parts.numbers import NONE, count, finite, score
 from pages.parts.text import cell
 
 
+def fallback_words(first: AttemptTrace, second: AttemptTrace) -> str:
+    """Why there was a retry and whether it helped, in one sentence of our own words."""
+    gain = (finite(second.top_quality) or 0.0) - (finite(first.top_quality) or 0.0)
+    effect = "it helped" if gain > 0 else "it made no difference" if gain == 0 else "it made things worse"
+    start = "found nothing" if not first.candidate_count else f"reached a best quality of {score(first.top_quality)}"
+    end = "found nothing" if not second.candidate_count else f"reached {score(second.top_quality)}"
+    return f"With its category filter the first attempt {start}; the retry without it {end}: {effect}."
+
+
 def attempt_facts(attempts: Sequence[AttemptTrace]) -> pd.DataFrame:
     """One column an attempt, one row a fact; all cells are text."""
     facts: dict[str, list[str]] = {

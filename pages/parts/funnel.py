@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from core.model import AttemptTrace, RetrievalTrace, Stage, StageStatus
 from pages.parts.ladder import LABELS, ladder_columns
 from pages.parts.look import DROPPED, LINES, ink
-from pages.parts.numbers import NONE, count
+from pages.parts.numbers import count
 
 _LOOKUP_STAGES = {Stage.PACK, Stage.PROJECT}
 
@@ -29,12 +29,17 @@ class FunnelRow:
     reason: str | None
 
     @property
-    def words(self) -> str:
-        """Counts, then losses by reason: ``35 → 20 · 15 fusion window``."""
+    def counts(self) -> str:
+        """``35 → 20``, only ``20`` for a branch, the status for a stage that did not complete."""
         if self.status is not StageStatus.COMPLETE:
             return self.status.value.replace("_", " ")
-        counts = count(self.count_out) if self.count_in is None else f"{count(self.count_in)} → {count(self.count_out)}"
-        return " · ".join([counts, *(f"{n} {reason.replace('_', ' ')}" for reason, n in self.lost.items())])
+        return count(self.count_out) if self.count_in is None else f"{count(self.count_in)} → {count(self.count_out)}"
+
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """``15 fusion window``, the most frequent reason first."""
+        most = sorted(self.lost.items(), key=lambda item: -item[1])
+        return tuple(f"{n} {reason.replace('_', ' ')}" for reason, n in most)
 
 
 def funnel_rows(trace: RetrievalTrace, attempt: AttemptTrace) -> tuple[FunnelRow, ...]:
@@ -67,14 +72,20 @@ def funnel_rows(trace: RetrievalTrace, attempt: AttemptTrace) -> tuple[FunnelRow
     return tuple(rows)
 
 
+def _words(row: FunnelRow) -> str:
+    """Counts, then the losses in lines of two, so that they stay beside a narrow picture."""
+    lines = [" · ".join(row.losses[at : at + 2]) for at in range(0, len(row.losses), 2)]
+    return "<br>".join([f"<b>{row.counts}</b>", *lines])
+
+
 def funnel_figure(rows: Sequence[FunnelRow], *, dark: bool = False) -> go.Figure:
-    """One bar a stage: what came out in colour, what was lost in grey, both in chunks; the words stand to the right."""
+    """One bar a stage: what came out in colour, what was lost in grey, both in chunks, with the numbers beside it."""
     figure = go.Figure()
     places = list(range(len(rows)))
     out = [row.count_out or 0 for row in rows]
     gone = [max(0, (row.count_in or 0) - (row.count_out or 0)) for row in rows]
     widest = max((a + b for a, b in zip(out, gone, strict=True)), default=1) or 1
-    hover = [f"{LABELS[row.stage]}: {row.words}" for row in rows]
+    hover = [" · ".join((f"{LABELS[row.stage]}: {row.counts}", *row.losses)) for row in rows]
     bar = {"orientation": "h", "y": places, "hovertext": hover, "hoverinfo": "text", "width": 0.62}
     figure.add_bar(x=out, marker={"color": LINES[0]}, **bar)
     figure.add_bar(x=gone, marker={"color": DROPPED, "opacity": 0.35}, **bar)
@@ -82,15 +93,16 @@ def funnel_figure(rows: Sequence[FunnelRow], *, dark: bool = False) -> go.Figure
         figure.add_annotation(
             x=out[place] + gone[place],
             y=place,
-            text=row.words or NONE,
+            text=_words(row),
+            align="left",
             showarrow=False,
             xanchor="left",
             xshift=8,
-            font={"size": 12, "color": ink(dark)},
+            font={"size": 11, "color": ink(dark)},
         )
     figure.update_layout(
         barmode="stack",
-        height=50 + 30 * max(1, len(rows)),
+        height=40 + 36 * max(1, len(rows)),
         margin={"l": 76, "r": 8, "t": 8, "b": 8},
         showlegend=False,
         dragmode=False,

@@ -10,7 +10,7 @@ from typing import Final
 import plotly.graph_objects as go
 
 from core.model import AttemptTrace, Candidate, Gate, QualityBasis, RelevanceLevel
-from pages.parts.look import BAD, DROPPED, FAIR, GOOD, LINES, ink
+from pages.parts.look import BAD, DROPPED, FAIR, GOOD, LINES, ink, paper
 from pages.parts.numbers import finite, score
 from pages.parts.text import fit, in_figure
 
@@ -107,6 +107,7 @@ def gate_figure(attempt: AttemptTrace, gate: Gate, *, dark: bool = False, chosen
         type="linear",
         range=[deepest + 0.8, 0.2],
         title_text="original rank",
+        tickvals=[1, *range(5, deepest + 1, 5)],
         fixedrange=True,
         zeroline=False,
     )
@@ -139,4 +140,5 @@ def _point_out(figure: go.Figure, candidate: Candidate, *, dark: bool, best: boo
         ay=26,
         xanchor="right" if quality > 0.5 else "left",
         font={"size": 12, "color": ink(dark)},
+        bgcolor=paper(dark),
     )

@@ -135,7 +135,6 @@ def _row(candidate: Candidate, columns: Sequence[Stage]) -> LadderRow:
 def ladder_table(rows: Sequence[LadderRow], columns: Sequence[Stage]) -> pd.DataFrame:
     """The ladder as numbers, one row a chunk in the order of ``rows``; missing ranks are missing, not 0."""
     data: dict[str, object] = {
-        "Chunk": [cell(row.key, 120) for row in rows],
         "Title": [cell(row.name, 120) for row in rows],
     }
     for stage in columns:
@@ -148,6 +147,7 @@ def ladder_table(rows: Sequence[LadderRow], columns: Sequence[Stage]) -> pd.Data
     data["RRF score"] = pd.array([row.rrf_score for row in rows], dtype="Float64")
     if Stage.RERANK in columns:
         data["Rerank score"] = pd.array([row.rerank_score for row in rows], dtype="Float64")
+    data["Chunk"] = [cell(row.key, 120) for row in rows]
     data["Same as"] = [cell(row.duplicate_of or "", 120) for row in rows]
     data["Hit reasons"] = [cell(", ".join(row.hit_reasons)) for row in rows]
     return pd.DataFrame(data)
@@ -199,7 +199,7 @@ def ladder_figure(
         _draw_row(figure, row, columns, colours[row.key], dark=dark, chosen=chosen)
     figure.update_layout(
         height=max(300, 90 + 18 * deepest),
-        margin={"l": 44, "r": 190, "t": 40, "b": 12},
+        margin={"l": 44, "r": 175, "t": 40, "b": 12},
         showlegend=False,
         hovermode="closest",
         hoverdistance=12,

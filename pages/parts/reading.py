@@ -20,13 +20,13 @@ _SAFE_INTEGER = 2**53 - 1
 
 def json_data(value: Any) -> Any:
     """``value`` as plain JSON data. NaN and infinities become null, integers that JavaScript would round become text,
-    lone surrogates become U+FFFD."""
+    lone surrogates become a question mark."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: json_data(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8") if not value.isprintable() else value
+        return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, int):
