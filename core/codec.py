@@ -1,88 +1,95 @@
-"""JSON of the frozen values, both ways.
+"""JSON of the frozen values, written and read in one place.
 
-Strict: a number that JSON cannot hold (NaN, infinity) becomes null on the way out, so one bad score never loses the
-record. Ids are texts. Vectors are never written.
+Always valid JSON: NaN and the infinities become null (``non_finite`` names them for a reason field), a lone surrogate
+becomes U+FFFD, numpy vectors are left out (null). Enumerations are their values, tuples and sets are lists, times are
+ISO 8601. Reading ignores fields it does not know and gives absent ones their default, so older and newer records load.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
-from collections.abc import Mapping
-from datetime import date, datetime
-from enum import Enum
+import re
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+import pydantic_core
+from pydantic import TypeAdapter
 
 T = TypeVar("T")
-_SKIPPED = {"vector"}
-
-
-def to_data(value: Any) -> Any:
-    """``value`` as plain JSON data: dataclasses as objects in field order, enums by value, non-finite numbers as null."""
-    if value is None or isinstance(value, bool | int):
-        return value.value if isinstance(value, Enum) else value
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, str):
-        return value
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else None
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_data(getattr(value, f.name)) for f in dataclasses.fields(value) if f.name not in _SKIPPED}
-    if isinstance(value, BaseModel):
-        return to_data(value.model_dump(mode="json"))
-    if isinstance(value, Mapping):
-        return {str(k.value if isinstance(k, Enum) else k): to_data(v) for k, v in value.items()}
-    if isinstance(value, tuple | list):
-        return [to_data(item) for item in value]
-    if isinstance(value, set | frozenset):
-        return sorted(to_data(item) for item in value)
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, Path):
-        return str(value)
-    if hasattr(value, "item") and not hasattr(value, "__len__"):  # a numpy scalar
-        return to_data(value.item())
-    raise TypeError(f"{type(value).__name__} has no JSON form")
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def to_json(value: Any) -> str:
-    """Compact, UTF-8 as it is, no NaN."""
-    return json.dumps(to_data(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def canonical_json(value: Any) -> str:
-    """The one text of a value: keys sorted. What hashes are taken over."""
-    return json.dumps(to_data(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False, sort_keys=True)
-
-
-@lru_cache(maxsize=64)
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
-
-
-def from_data(kind: type[T], data: Any) -> T:
-    """``data`` as a frozen value; unknown keys are ignored. Raises ValueError naming the place that does not fit."""
+    """``value`` (frozen values, dicts, lists, plain data) as one line of JSON."""
     try:
-        return cast(T, _adapter(cast(Any, kind)).validate_python(data))
-    except ValidationError as exc:
-        raise ValueError(_first(kind, exc)) from exc
+        return pydantic_core.to_json(value, inf_nan_mode="null", fallback=_foreign).decode()
+    except (pydantic_core.PydanticSerializationError, UnicodeEncodeError):
+        return pydantic_core.to_json(_repaired(value), inf_nan_mode="null", fallback=_foreign).decode()
+
+
+def to_data(value: Any) -> Any:
+    """``value`` as plain JSON data: dicts, lists, strings, numbers, booleans and None."""
+    return json.loads(to_json(value))
+
+
+def canonical(value: Any) -> str:
+    """JSON that is equal for equal values: sorted keys, no spaces, ASCII only. What hashes are taken over."""
+    return json.dumps(to_data(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def from_json(kind: type[T], text: str | bytes) -> T:
-    """The inverse of ``to_json``. Raises ValueError for text that is no JSON or no such value."""
-    try:
-        return cast(T, _adapter(cast(Any, kind)).validate_json(text))
-    except ValidationError as exc:
-        raise ValueError(_first(kind, exc)) from exc
+    """A ``kind`` read from JSON. Raises ValueError when the text is no JSON or does not fit; a bare NaN is no JSON."""
+    read: T = _adapter(kind).validate_python(pydantic_core.from_json(text, allow_inf_nan=False))
+    return read
 
 
-def _first(kind: Any, exc: ValidationError) -> str:
-    error = exc.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in error["loc"])
-    return f"{getattr(kind, '__name__', kind)}{'.' + place if place else ''}: {error['msg']}"
+def from_data(kind: type[T], data: Any) -> T:
+    """A ``kind`` read from plain JSON data. Raises ValueError when it does not fit."""
+    return from_json(kind, to_json(data))
+
+
+def non_finite(value: Any) -> tuple[str, ...]:
+    """Paths (``attempts.0.top_quality``) of numbers that ``to_json`` writes as null because JSON cannot hold them."""
+    return tuple(path for path, leaf in _leaves(value, "") if isinstance(leaf, float) and not math.isfinite(leaf))
+
+
+@lru_cache(maxsize=64)
+def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _foreign(value: Any) -> Any:
+    """numpy scalars are numbers; arrays and anything else unknown are no part of a record."""
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return value.item()
+    return None
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if is_dataclass(value):
+        children: Any = ((f.name, getattr(value, f.name)) for f in fields(value))
+    elif isinstance(value, Mapping):
+        children = value.items()
+    elif isinstance(value, list | tuple):
+        children = enumerate(value)
+    else:
+        yield path, value
+        return
+    for key, child in children:
+        yield from _leaves(child, f"{path}.{key}" if path else str(key))
+
+
+def _repaired(value: Any) -> Any:
+    """The slow path: plain containers, with every half of a surrogate pair replaced."""
+    if isinstance(value, str):
+        return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _repaired(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {_repaired(key): _repaired(child) for key, child in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_repaired(child) for child in value]
+    return value
