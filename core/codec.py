@@ -10,24 +10,24 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import pydantic_core
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 T = TypeVar("T")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def to_json(value: Any) -> str:
-    """``value`` (frozen values, dicts, lists, plain data) as one line of JSON."""
+    """``value`` (frozen values, dicts, lists, plain data) as one line of JSON, UTF-8 as it is."""
     try:
         return pydantic_core.to_json(value, inf_nan_mode="null", fallback=_foreign).decode()
-    except (pydantic_core.PydanticSerializationError, UnicodeEncodeError):
-        return pydantic_core.to_json(_repaired(value), inf_nan_mode="null", fallback=_foreign).decode()
+    except pydantic_core.PydanticSerializationError:
+        return pydantic_core.to_json(_plain(value), inf_nan_mode="null", fallback=_foreign).decode()
 
 
 def to_data(value: Any) -> Any:
@@ -35,20 +35,24 @@ def to_data(value: Any) -> Any:
     return json.loads(to_json(value))
 
 
-def canonical(value: Any) -> str:
-    """JSON that is equal for equal values: sorted keys, no spaces, ASCII only. What hashes are taken over."""
-    return json.dumps(to_data(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+def canonical_json(value: Any) -> str:
+    """JSON that is equal for equal values: keys and sets sorted, no spaces, ASCII only. What hashes are taken over."""
+    return json.dumps(to_data(_plain(value)), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def from_json(kind: type[T], text: str | bytes) -> T:
-    """A ``kind`` read from JSON. Raises ValueError when the text is no JSON or does not fit; a bare NaN is no JSON."""
-    read: T = _adapter(kind).validate_python(pydantic_core.from_json(text, allow_inf_nan=False))
-    return read
+    """A ``kind`` read from JSON. Raises ValueError naming the place that does not fit; a bare NaN is no JSON."""
+    return from_data(kind, pydantic_core.from_json(text, allow_inf_nan=False))
 
 
 def from_data(kind: type[T], data: Any) -> T:
-    """A ``kind`` read from plain JSON data. Raises ValueError when it does not fit."""
-    return from_json(kind, to_json(data))
+    """A ``kind`` read from plain JSON data. Raises ValueError naming the place that does not fit."""
+    try:
+        return cast(T, _adapter(cast(Any, kind)).validate_python(data))
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        place = ".".join([getattr(kind, "__name__", str(kind)), *(str(part) for part in first["loc"])])
+        raise ValueError(f"{place}: {first['msg']}") from exc
 
 
 def non_finite(value: Any) -> tuple[str, ...]:
@@ -57,7 +61,7 @@ def non_finite(value: Any) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
@@ -69,8 +73,9 @@ def _foreign(value: Any) -> Any:
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    children: Any
     if is_dataclass(value):
-        children: Any = ((f.name, getattr(value, f.name)) for f in fields(value))
+        children = ((f.name, getattr(value, f.name)) for f in fields(value))
     elif isinstance(value, Mapping):
         children = value.items()
     elif isinstance(value, list | tuple):
@@ -82,14 +87,16 @@ def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
         yield from _leaves(child, f"{path}.{key}" if path else str(key))
 
 
-def _repaired(value: Any) -> Any:
-    """The slow path: plain containers, with every half of a surrogate pair replaced."""
+def _plain(value: Any) -> Any:
+    """The slow path: plain containers, sets in order, every half of a surrogate pair replaced."""
     if isinstance(value, str):
         return _SURROGATE.sub("\N{REPLACEMENT CHARACTER}", value)
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _repaired(getattr(value, f.name)) for f in fields(value)}
+        return {f.name: _plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
-        return {_repaired(key): _repaired(child) for key, child in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_repaired(child) for child in value]
+        return {_plain(key): _plain(child) for key, child in value.items()}
+    if isinstance(value, set | frozenset):
+        return sorted(_plain(child) for child in value)
+    if isinstance(value, list | tuple):
+        return [_plain(child) for child in value]
     return value

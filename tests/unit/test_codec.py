@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from core.codec import canonical, from_data, from_json, non_finite, to_data, to_json
+from core.codec import canonical_json, from_data, from_json, non_finite, to_data, to_json
 from core.model import (
     AttemptName,
     AttemptTrace,
@@ -108,7 +108,16 @@ def test_half_a_surrogate_pair_does_not_lose_the_record() -> None:
 
 
 def test_canonical_json_does_not_depend_on_the_order_of_keys() -> None:
-    assert canonical({"b": 1, "a": "中"}) == canonical({"a": "中", "b": 1}) == '{"a":"\\u4e2d","b":1}'
+    assert canonical_json({"b": 1, "a": "中"}) == canonical_json({"a": "中", "b": 1}) == '{"a":"\\u4e2d","b":1}'
+
+
+def test_canonical_json_has_sets_in_order() -> None:
+    assert canonical_json(Scopes(frozenset({"b", "a"}))) == '{"everything":false,"names":["a","b"]}'
+
+
+def test_what_does_not_fit_is_named_by_its_place() -> None:
+    with pytest.raises(ValueError, match=r"^Candidate\.doc_id: "):
+        from_data(Candidate, {"evidence_key": "a", "doc_id": []})
 
 
 def test_from_data_reads_plain_data() -> None:
