@@ -3,46 +3,18 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from enum import Enum
 from typing import Any
 
 import pandas as pd
 
+from core.codec import to_data
 from core.model import ContextPack, ProjectionReport
 from pages.parts.numbers import count
 from pages.parts.text import cell
 
-_SAFE_INTEGER = 2**53 - 1
-
-
-def json_data(value: Any) -> Any:
-    """``value`` as plain JSON data. NaN and infinities become null, integers that JavaScript would round become text,
-    lone surrogates become a question mark."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: json_data(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, bool) or value is None:
-        return value
-    if isinstance(value, int):
-        return value if abs(value) <= _SAFE_INTEGER else str(value)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): json_data(item) for key, item in value.items()}
-    if isinstance(value, Sequence | set | frozenset):
-        return [json_data(item) for item in value]
-    return str(value)
-
-
 def json_text(value: Any) -> str:
-    """``value`` as strict, indented JSON with Chinese left readable."""
-    return json.dumps(json_data(value), ensure_ascii=False, indent=2, allow_nan=False)
+    """``value`` as strict, indented JSON with Chinese left readable: what the command line prints."""
+    return json.dumps(to_data(value), ensure_ascii=False, indent=2, allow_nan=False)
 
 
 def pack_table(pack: ContextPack) -> pd.DataFrame:

@@ -208,10 +208,11 @@ def test_the_pack_names_what_was_trimmed_and_left_out() -> None:
     assert reading.pack_table(pack)["State"].tolist() == ["included", "included", "included", "trimmed", "omitted"]
 
 
-def test_case_69_integers_beyond_javascript_become_text() -> None:
-    assert reading.json_data({"ids": [457901496685504801, 9007199254740993, 5]}) == {
-        "ids": ["457901496685504801", "9007199254740993", 5]
-    }
+def test_case_69_identifiers_are_text_in_every_table() -> None:
+    report = samples.found().projection
+    assert report is not None
+    big = replace(report, items=(replace(report.items[0], evidence_key="9007199254740993"),))
+    assert reading.projection_table(big)["Evidence"].tolist() == ["9007199254740993"]
 
 
 def test_case_70_json_is_strict_and_impossible_numbers_are_null() -> None:

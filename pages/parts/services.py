@@ -1,0 +1,116 @@
+"""The way from the pages to ``core``: one application a process, built once, and the results it has given.
+
+Streamlit's resource cache shares these among sessions and threads. Nothing here searches or audits.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from core.errors import RagError
+from core.lookup_request import LookupOutcome
+from core.settings import Settings, load
+from pages.parts import boxes
+from pages.parts.result import View
+
+if TYPE_CHECKING:
+    from core.bootstrap import App
+
+REMEMBERED = 32
+"""Results kept in memory: enough for the tabs of a few operators; older ones are read from the trace store."""
+
+
+@st.cache_resource(show_spinner=False)
+def settings() -> Settings:
+    """Read once a process. Raises InvalidSettings, which is not cached: a mended file is read on the next run."""
+    return load()
+
+
+@st.cache_resource(show_spinner="Opening the stores…")
+def app() -> App:
+    """The application over the real stores. A failure to build it is not cached: the next run tries again."""
+    from core.bootstrap import build
+
+    return build(settings())
+
+
+def settings_or_stop() -> Settings:
+    """The settings; with wrong ones the page says which key and ends here."""
+    try:
+        return settings()
+    except RagError as exc:
+        boxes.failed("The settings cannot be used", exc)
+        st.stop()
+
+
+def app_or_stop() -> App:
+    """The application; when it cannot be built the page says why and ends here."""
+    try:
+        return app()
+    except RagError as exc:
+        boxes.failed("The console cannot start", exc)
+        st.button("Try again", icon=":material/refresh:", key="services.again")
+        st.stop()
+    except Exception as exc:  # noqa: BLE001 - the page's last line: one box, no stack trace
+        boxes.failed("The console cannot start", exc)
+        st.stop()
+
+
+class Views:
+    """A bounded memory of results by trace id, the longest unused one forgotten first. Safe among threads."""
+
+    def __init__(self, size: int = REMEMBERED) -> None:
+        self._size = size
+        self._kept: OrderedDict[str, View] = OrderedDict()
+        self._lock = Lock()
+
+    def keep(self, view: View) -> View:
+        with self._lock:
+            self._kept[view.result.trace_id] = view
+            self._kept.move_to_end(view.result.trace_id)
+            while len(self._kept) > self._size:
+                self._kept.popitem(last=False)
+        return view
+
+    def get(self, trace_id: str) -> View | None:
+        with self._lock:
+            view = self._kept.get(trace_id)
+            if view is not None:
+                self._kept.move_to_end(trace_id)
+            return view
+
+
+@st.cache_resource(show_spinner=False)
+def views() -> Views:
+    return Views()
+
+
+def fresh(outcome: LookupOutcome) -> View:
+    """A lookup made just now, as a view: its texts are at hand."""
+    return View(outcome.result, outcome.receipt, {e.evidence_key: e.content for e in outcome.result.evidence})
+
+
+def view(app: App, trace_id: str) -> View:
+    """The result of ``trace_id``: from memory, else from the trace store with the text that is still in the index.
+    Raises NotFound, or StoreUnavailable."""
+    known = views().get(trace_id)
+    if known is not None:
+        return known
+    stored = app.traces.result(trace_id)
+    return views().keep(View(stored, texts=app.evidence_text(stored.retrieval_trace)))
+
+
+def call(doing: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """``function(*args)``; when it fails the page says so in one box and gets None."""
+    try:
+        return function(*args, **kwargs)
+    except RagError as exc:
+        boxes.failed(doing, exc)
+    except Exception as exc:  # noqa: BLE001 - the page's last line: one box, no stack trace
+        boxes.failed(doing, exc)
+    return None
