@@ -12,6 +12,7 @@ from core.model import ContextPack, ProjectionReport
 from pages.parts.numbers import count
 from pages.parts.text import cell
 
+
 def json_text(value: Any) -> str:
     """``value`` as strict, indented JSON with Chinese left readable: what the command line prints."""
     return json.dumps(to_data(value), ensure_ascii=False, indent=2, allow_nan=False)

@@ -105,6 +105,20 @@ def view(app: App, trace_id: str) -> View:
     return views().keep(View(stored, texts=app.evidence_text(stored.retrieval_trace)))
 
 
+def warming(app: App) -> None:
+    """Says so while nothing has been searched yet and the models and the collection are still loading."""
+    if app.lookup.warming:
+        st.info("Warming up: the first lookup may take longer than the next ones.", icon=":material/hourglass_top:")
+
+
+def scopes(app: App) -> tuple[str, ...]:
+    """The scopes of the indexed documents, sorted; none when they cannot be listed (the form still works)."""
+    try:
+        return tuple(sorted({document.kb_scope for document in app.documents.all()}))
+    except RagError:
+        return ()
+
+
 def call(doing: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """``function(*args)``; when it fails the page says so in one box and gets None."""
     try:

@@ -1,0 +1,103 @@
+"""An application for page tests: it answers with hand-made results and counts what it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+from core.errors import InvalidQuery, NotFound, RagError
+from core.lookup_request import LookupOutcome, LookupRequest
+from core.model import Document, EvidenceStatus, LookupResult, RetrievalTrace
+from core.ports import AuditReceipt
+from core.settings import Settings
+from tests.unit.pages import samples
+
+
+@dataclass
+class FakeLookup:
+    answer: Callable[[], LookupResult] = samples.found
+    error: RagError | None = None
+    receipt: str = "recorded"
+    warming: bool = False
+    requests: list[LookupRequest] = field(default_factory=list)
+
+    def lookup(self, request: LookupRequest) -> LookupOutcome:
+        self.requests.append(request)
+        if self.error is not None:
+            raise self.error
+        base = self.answer()
+        trace_id = f"{base.trace_id}-{len(self.requests)}"
+        what_if = request.what_if.changes() if request.what_if else {}
+        trace = replace(base.retrieval_trace, trace_id=trace_id, what_if=what_if)
+        result = replace(base, trace_id=trace_id, query=request.query, retrieval_trace=trace)
+        error = None
+        if not request.query.strip():
+            error = InvalidQuery("the query is empty: type a question")
+            result = replace(
+                result,
+                found=False,
+                evidence=(),
+                tool_result=None,
+                evidence_status=EvidenceStatus.ERROR,
+                error_class="InvalidQuery",
+                message=str(error),
+                retrieval_trace=replace(trace, attempts=(), selected_attempt=None, stages=()),
+            )
+        return LookupOutcome(result, AuditReceipt(f"i-{trace_id}", self.receipt, 1.0), error)
+
+
+@dataclass
+class FakeTraces:
+    stored: dict[str, LookupResult] = field(default_factory=dict)
+    error: RagError | None = None
+    reads: int = 0
+
+    def result(self, trace_id: str) -> LookupResult:
+        self.reads += 1
+        if self.error is not None:
+            raise self.error
+        if trace_id not in self.stored:
+            raise NotFound(f"no trace {trace_id!r}")
+        return self.stored[trace_id]
+
+
+def document(doc_id: str, title: str, kb_scope: str = "default") -> Document:
+    return Document(doc_id, f"{doc_id}.md", title, doc_id.split("/")[0], kb_scope, 1, "00")
+
+
+@dataclass
+class FakeApp:
+    settings: Settings = field(default_factory=Settings)
+    lookup: FakeLookup = field(default_factory=FakeLookup)
+    traces: FakeTraces = field(default_factory=FakeTraces)
+    texts: Mapping[str, str | None] = field(default_factory=dict)
+    questions: list[Any] = field(default_factory=list)
+
+    @property
+    def history(self) -> Any:
+        return SimpleNamespace(recent=lambda limit: self.questions[:limit])
+
+    @property
+    def documents(self) -> Any:
+        listed = [
+            document("redis/connection-pool-exhausted", "Redis 连接池耗尽排查"),
+            document("other/unrelated", "<b>other</b>", "rag-eval"),
+        ]
+        chunk = SimpleNamespace(
+            evidence_key="redis/connection-pool-exhausted#chunk-0",
+            chunk_index=0,
+            breadcrumb="排查",
+            revision=1,
+            content="先看应用侧。",
+            tokens="先 看 应用 侧",
+        )
+        return SimpleNamespace(all=lambda: listed, chunks=lambda doc_id: [chunk] if doc_id.startswith("redis") else [])
+
+    def evidence_text(self, trace: RetrievalTrace) -> Mapping[str, str | None]:
+        del trace
+        return self.texts
+
+    def probe(self, trace: RetrievalTrace, doc_id: str) -> Any:
+        return SimpleNamespace(lines=[f"{doc_id}: dense rank 87, past the window of 20", trace.trace_id])
