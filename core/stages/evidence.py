@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from core.analysis import near_copy_key
 from core.model import (
@@ -31,13 +31,13 @@ class Selected:
     ``count_in == count_out + len(dropped)``. ``counts`` holds the number at each step.
     """
 
-    candidates: tuple[Candidate, ...]
-    evidence: tuple[Evidence, ...]
-    count_in: int
-    count_out: int
-    merged: tuple[MergedEvidence, ...]
-    dropped: tuple[DroppedEvidence, ...]
-    counts: Mapping[str, int]
+    candidates: tuple[Candidate, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    count_in: int = 0
+    count_out: int = 0
+    merged: tuple[MergedEvidence, ...] = ()
+    dropped: tuple[DroppedEvidence, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
 
 
 def select(candidates: Sequence[Candidate], *, max_chunks_per_document: int, return_n: int) -> Selected:

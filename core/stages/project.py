@@ -55,8 +55,8 @@ class Projected:
 
 
 def to_json(result: RagToolResult) -> str:
-    """The one serialisation of a tool result: what ``max_bytes`` measures and the command line prints."""
-    return json.dumps(plain(result), ensure_ascii=False, allow_nan=False)
+    """What ``max_bytes`` measures: indented as the command line prints it, so that any tighter JSON fits as well."""
+    return _dumps(plain(result))
 
 
 def plain(result: RagToolResult) -> dict[str, Any]:
@@ -263,8 +263,12 @@ def _plain_item(item: ToolEvidence) -> dict[str, str]:
     }
 
 
+def _dumps(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, allow_nan=False, indent=2)
+
+
 def _bytes(data: Any) -> int:
-    return len(json.dumps(data, ensure_ascii=False, allow_nan=False).encode())
+    return len(_dumps(data).encode())
 
 
 def _size(result: RagToolResult) -> int:

@@ -32,7 +32,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What one attempt asks. Timeouts in seconds; ``vector`` is the query's, where it is already known."""
+    """What one attempt asks. Timeouts in seconds; ``with_vectors``: BM25 hits bring their stored vector; ``vector`` is
+    the query's, where it is already known."""
 
     query: str
     generation: Generation
@@ -43,6 +44,7 @@ class Search:
     rrf_k: int
     embedding_timeout: float
     branch_timeout: float
+    with_vectors: bool = True
     vector: Any = None
 
 
@@ -86,7 +88,12 @@ def retrieve(index: VectorIndex, embedder: Embedder, pool: Executor, search: Sea
         bm25 = _start(
             pool,
             lambda: index.search_bm25(
-                search.generation, text, search.where, search.limit, timeout=search.branch_timeout
+                search.generation,
+                text,
+                search.where,
+                search.limit,
+                timeout=search.branch_timeout,
+                with_vectors=search.with_vectors,
             ),
         )
     embedded = _embed(embedder, pool, search)
