@@ -27,6 +27,7 @@ from core.errors import (
     RagError,
     RebuildRefused,
 )
+from core.knowledge.snapshots import properties_of
 from core.model import Branch, Generation, Hit, IndexRow, SearchFilter
 from core.ports import CollectionInfo, FusedRow, SearchAnswer
 from core.store_limits import check_rows, fits
@@ -51,7 +52,7 @@ class MemoryIndex:
     takes longer; ``calls`` counts them.
     """
 
-    def __init__(self, describe: Callable[[Generation], Mapping[str, str]] | None = None) -> None:
+    def __init__(self, describe: Callable[[Generation], Mapping[str, str]] = properties_of) -> None:
         self.failures: dict[str, RagError] = {}
         self.delays: dict[str, float] = {}
         self.calls: Counter[str] = Counter()
@@ -137,7 +138,7 @@ class MemoryIndex:
         with self._lock:
             if generation.collection in self._collections or generation.collection in self._aliases:
                 raise RebuildRefused(f"collection {generation.collection!r} exists already; plan another generation")
-            properties = dict(self._describe(generation)) if self._describe else _describe(generation)
+            properties = dict(self._describe(generation))
             self._collections[generation.collection] = _Collection(generation, properties, generation.index_params)
 
     def insert(self, generation: Generation, rows: Sequence[IndexRow], *, timeout: float) -> None:
@@ -303,9 +304,3 @@ class MemoryIndex:
 def _check_limit(limit: int) -> None:
     if not 1 <= limit <= 16_384:
         raise BadInput(f"limit {limit}: give a number from 1 to 16384")
-
-
-def _describe(generation: Generation) -> dict[str, str]:
-    from core.knowledge.snapshots import properties_of
-
-    return properties_of(generation)
