@@ -11,14 +11,14 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from core.errors import InvalidCases, redact
 from core.evaluation import locate
 from core.evaluation.cases import CaseSet
-from core.evaluation.observed import Observed, observe, snake_keys
+from core.evaluation.observed import INVALID_NUMBER, Observed, observe, snake_keys
 
 SUFFIX: Final = ".json"
 _KEYS = {
@@ -35,6 +35,7 @@ _KEYS = {
     "probe",
     "failed",
     "error",
+    "invalidScores",
     "lookupResult",
 }
 _OLD_KEYS = {"meta", "result", "debug", "scenario", "tags", "notes", "mode"}
@@ -89,7 +90,10 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Fixture:
-    """One frozen lookup. ``observed`` is null when the lookup failed before it had a result; ``error`` says why."""
+    """One frozen lookup. ``observed`` is null when the lookup failed before it had a result; ``error`` says why.
+
+    ``invalid_scores``: places of the result that held no finite number before it was written (null in the file).
+    """
 
     case_id: str
     query: str
@@ -103,6 +107,7 @@ class Fixture:
     failed: bool = False
     error: str | None = None
     probe: Probe | None = None
+    invalid_scores: tuple[str, ...] = ()
     lookup_result: Mapping[str, Any] | None = field(default=None, repr=False, compare=False)
     observed: Observed | None = None
     file: str = ""
@@ -189,6 +194,9 @@ def parse_fixture(data: Mapping[str, Any], *, mode: str = "", file: str = "", de
     if not isinstance(query, str) or not query:
         raise InvalidCases(["query is missing; without it a stale fixture cannot be told"])
     observed = observe(result) if isinstance(result, Mapping) else None
+    invalid = tuple(f"{name}: {INVALID_NUMBER}" for name in meta.get("invalidScores") or ())
+    if observed is not None and invalid:
+        observed = replace(observed, defects=(*observed.defects, *invalid))
     generation = meta.get("generation")
     return Fixture(
         case_id=str(meta.get("caseId") or default_id),
@@ -203,6 +211,7 @@ def parse_fixture(data: Mapping[str, Any], *, mode: str = "", file: str = "", de
         failed=failed or bool(observed and observed.failed),
         error=meta.get("error") or (observed.error_class if observed else None),
         probe=_probe(meta.get("probe")),
+        invalid_scores=tuple(map(str, meta.get("invalidScores") or ())),
         lookup_result=result,
         observed=observed,
         file=file,
@@ -225,6 +234,8 @@ def fixture_data(fixture: Fixture) -> dict[str, Any]:
         "error": fixture.error,
         "lookupResult": fixture.lookup_result,
     }
+    if fixture.invalid_scores:
+        data["invalidScores"] = list(fixture.invalid_scores)
     if fixture.probe is not None:
         data["probe"] = _probe_data(fixture.probe)
     return data
