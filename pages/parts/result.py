@@ -12,7 +12,7 @@ import streamlit as st
 
 from core.model import AttemptTrace, LookupResult
 from core.ports import AuditReceipt
-from pages.parts import attempts, boxes, details, funnel, gate, ladder, look, status
+from pages.parts import attempts, boxes, bump, details, funnel, gate, ladder, look, status
 from pages.parts.text import visible
 
 CHART = {"displayModeBar": False, "doubleClick": False, "scrollZoom": False}
@@ -78,7 +78,7 @@ def ranks(view: View, page: str) -> None:
             "Rank ladder", anchor=False, help="Up is better. A line ends in × at the stage that dropped the chunk."
         )
         if rows:
-            figure = ladder.ladder_figure(
+            figure = bump.ladder_figure(
                 rows, columns, states=ladder.ladder_states(attempt), dark=look.is_dark(), chosen=chosen
             )
             chart = f"{page}.ladder.{trace.trace_id}.{attempt.name.value}"
