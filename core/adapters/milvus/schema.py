@@ -74,14 +74,19 @@ def normalized(params: Mapping[str, Any]) -> dict[str, Any]:
 def index_params(client: Any, vector: Mapping[str, Any], *, only_vector: bool = False) -> Any:
     """Every index as pymilvus wants it, the vector's as in ``vector`` (see ``normalized``)."""
     indexes = client.prepare_index_params()
-    indexes.add_index("vector", index_type=vector["index_type"], metric_type=METRIC, params=dict(vector["params"]))
+    indexes.add_index("vector", index_type=vector["index_type"], metric_type=METRIC, params=_sent(vector["params"]))
     if not only_vector:
         indexes.add_index(
-            "sparse_vector", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25", params=dict(BM25_PARAMS)
+            "sparse_vector", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25", params=_sent(BM25_PARAMS)
         )
         for name in FILTER_FIELDS:
             indexes.add_index(name, index_type="INVERTED")
     return indexes
+
+
+def _sent(params: Mapping[str, Any]) -> dict[str, Any]:
+    """One level deeper: the client lifts ``params`` up by a level, and Milvus Lite reads only what stays below."""
+    return {"params": dict(params)} if params else {}
 
 
 @dataclass(frozen=True, slots=True)
