@@ -1,0 +1,59 @@
+"""Column types that mean the same on SQLite and MySQL/MariaDB."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, Dialect, Integer, LargeBinary, String, Text
+from sqlalchemy.dialects import mysql
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+_FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A moment in UTC with microseconds: ``DATETIME(6)``, on SQLite text of fixed width, so that the order of the texts
+    is the order of the moments. Takes and gives values with tzinfo; a naive one is refused (ValueError)."""
+
+    impl = String(27)
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        return dialect.type_descriptor(String(27) if dialect.name == "sqlite" else mysql.DATETIME(fsp=6))
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        if value is None:
+            return None
+        moment = utc(value)
+        return moment.strftime(_FORMAT) if dialect.name == "sqlite" else moment.replace(tzinfo=None)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
+        del dialect
+        if value is None:
+            return None
+        if isinstance(value, str):
+            return datetime.strptime(value, _FORMAT).replace(tzinfo=UTC)
+        moment: datetime = value.replace(tzinfo=UTC)
+        return moment
+
+
+def utc(value: datetime) -> datetime:
+    """``value`` in UTC. Raises ValueError for a naive time: nobody knows which moment it means."""
+    if value.tzinfo is None:
+        raise ValueError("a time without a zone: give it tzinfo")
+    return value.astimezone(UTC)
+
+
+def big_id() -> TypeEngine[Any]:
+    """A growing row number; only INTEGER grows by itself on SQLite, where it has 64 bits."""
+    return BigInteger().with_variant(Integer(), "sqlite")
+
+
+def long_text() -> TypeEngine[Any]:
+    """JSON and other long text: ``LONGTEXT``, since a plain ``TEXT`` of MySQL ends at 65,535 bytes."""
+    return Text().with_variant(mysql.LONGTEXT(), "mysql")
+
+
+def long_bytes() -> TypeEngine[Any]:
+    return LargeBinary().with_variant(mysql.LONGBLOB(), "mysql")
