@@ -10,7 +10,7 @@ from typing import Any, Final
 from core.adapters.milvus import schema
 from core.adapters.milvus.connection import Connection, Deadline
 from core.adapters.milvus.errors import Kind, kind_of, message_of
-from core.adapters.milvus.loading import Collections, check
+from core.adapters.milvus.loading import Collections, check, create_indexes
 from core.adapters.milvus.rows import entity_of
 from core.errors import BadInput, CheckFailed, RagError, RebuildRefused, SchemaMismatch, StoreUnavailable, redact
 from core.model import Generation, IndexRow
@@ -83,11 +83,9 @@ class MilvusAdmin:
             present = set(client.list_indexes(name, timeout=deadline.left(what)))
             rows = int(client.get_collection_stats(name, timeout=deadline.left(what))["row_count"])
             wanted = schema.vector_index(generation.index_params, is_file=self._connection.is_file, rows=rows)
-            missing = [p for p in schema.index_params(client, wanted) if p.field_name not in present]
-            for index in missing:
-                one = client.prepare_index_params()
-                one.append(index)
-                client.create_index(name, one, timeout=deadline.left(what))
+            indexes = schema.index_params(client, wanted)
+            indexes[:] = [index for index in indexes if index.field_name not in present]
+            create_indexes(client, name, indexes, deadline)
             self._collections.ready(client, generation, deadline)
             self._try_bm25(client, name, deadline)
 
@@ -141,8 +139,7 @@ class MilvusAdmin:
             client.release_collection(name, timeout=deadline.left(what))
             if "vector" in client.list_indexes(name, field_name="vector", timeout=deadline.left(what)):
                 client.drop_index(name, "vector", timeout=deadline.left(what))
-            indexes = schema.index_params(client, wanted, only_vector=True)
-            client.create_index(name, indexes, timeout=deadline.left(what))
+            create_indexes(client, name, schema.index_params(client, wanted, only_vector=True), deadline)
             self._collections.ready(client, generation, deadline)
 
         self._connection.call(what, replace, timeout=timeout)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from core.adapters.milvus import schema
 from core.adapters.milvus.connection import Connection, Deadline
 from core.adapters.milvus.errors import Kind, kind_of, message_of
-from core.errors import ProfileMismatch, SchemaMismatch, redact
+from core.errors import ProfileMismatch, SchemaMismatch, StoreUnavailable, redact
 from core.model import Generation
 
 _log = logging.getLogger(__name__)
@@ -78,8 +78,7 @@ class Collections:
         index = vector_index(client, name, deadline) or {}
         for field in client.list_indexes(name, timeout=deadline.left(what)):
             client.drop_index(name, field, timeout=deadline.left(what))
-        indexes = schema.index_params(client, schema.normalized(index))
-        client.create_index(name, indexes, timeout=deadline.left(what))
+        create_indexes(client, name, schema.index_params(client, schema.normalized(index)), deadline)
 
     def _known(self, name: str) -> schema.Found | None:
         with self._lock:
@@ -95,6 +94,26 @@ def vector_index(client: Any, name: str, deadline: Deadline) -> dict[str, Any] |
     if "vector" not in client.list_indexes(name, field_name="vector", timeout=deadline.left(what)):
         return None
     return dict(client.describe_index(name, "vector", timeout=deadline.left(what)) or {}) or None
+
+
+def create_indexes(client: Any, name: str, indexes: Any, deadline: Deadline) -> None:
+    """Orders every index, then waits for all of them. (The client's own wait sleeps half a second an index, and has no
+    end when its timeout is no whole number.) Raises StoreUnavailable when one cannot be built."""
+    what = f"building the indexes of {name}"
+    if not indexes:
+        return
+    client.create_index(name, indexes, timeout=deadline.left(what), sync=False)
+    for index in indexes:
+        pause = 0.01
+        while True:
+            found = client.describe_index(name, index.index_name, timeout=deadline.left(what)) or {}
+            state = str(found.get("state"))
+            if state == "Finished":
+                break
+            if state == "Failed":
+                raise StoreUnavailable(f"{what}: Milvus could not build that of {index.field_name}; look at its log")
+            time.sleep(min(pause, deadline.left(what)))
+            pause = min(2 * pause, 1.0)
 
 
 def check(found: schema.Found, generation: Generation) -> None:

@@ -74,13 +74,15 @@ def normalized(params: Mapping[str, Any]) -> dict[str, Any]:
 def index_params(client: Any, vector: Mapping[str, Any], *, only_vector: bool = False) -> Any:
     """Every index as pymilvus wants it, the vector's as in ``vector`` (see ``normalized``)."""
     indexes = client.prepare_index_params()
-    indexes.add_index("vector", index_type=vector["index_type"], metric_type=METRIC, params=_sent(vector["params"]))
+
+    def add(field: str, index_type: str, **facts: Any) -> None:
+        indexes.add_index(field, index_type, index_name=field, **facts)  # named, since servers differ in defaults
+
+    add("vector", vector["index_type"], metric_type=METRIC, params=_sent(vector["params"]))
     if not only_vector:
-        indexes.add_index(
-            "sparse_vector", index_type="SPARSE_INVERTED_INDEX", metric_type="BM25", params=_sent(BM25_PARAMS)
-        )
+        add("sparse_vector", "SPARSE_INVERTED_INDEX", metric_type="BM25", params=_sent(BM25_PARAMS))
         for name in FILTER_FIELDS:
-            indexes.add_index(name, index_type="INVERTED")
+            add(name, "INVERTED")
     return indexes
 
 
