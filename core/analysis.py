@@ -1,0 +1,195 @@
+"""One function turns text into search tokens, for documents and queries alike.
+
+Milvus gets the tokens joined by spaces and its ``standard`` analyzer: since a token holds letters and digits only, Lite
+and a cluster leave it as it is, and a query meets the same tokens as the text. ``ANALYSIS_VERSION`` belongs to a
+generation: other rules demand a rebuild.
+
+    NFKC, invisible characters out → traditional to simplified → lower case
+      Chinese       cut in search mode: 连接池耗尽 → 连接 连接池 耗尽
+      identifiers   whole and in parts: E-1024 → ex1024 1024;  foo_bar.baz() → fooxbarxbaz fooxbar foo bar baz
+      camel case    whole and in parts: KubePodCrashLooping → kubepodcrashlooping kube pod crash loop
+      English       stemmed (Snowball): consumers → consum
+"""
+
+from __future__ import annotations
+
+import threading
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+import opencc_jieba_pyo3
+import regex
+import rjieba
+import snowballstemmer
+
+ANALYSIS_VERSION: Final = "1"
+
+# A joiner must not split a token in the store's analyzer, so it is written as a letter: 2.3.1 and 2.3.10 stay apart.
+_JOINER: Final = "x"
+_MAX_TOKEN: Final = 64
+_MAX_PARTS: Final = 24
+
+_SPACE = regex.compile(r"\s+")
+_INVISIBLE = regex.compile(r"[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Variation_Selector}--[\t\n\v\f\r\x85]]", regex.V1)
+_RUN = regex.compile(
+    r"(?P<han>\p{Han}+)"
+    r"|(?P<code>(?>[A-Za-z0-9]+(?:[._\-/:@+]+[A-Za-z0-9]+)*)(?![\p{Latin}\p{M}]))"
+    r"|(?P<latin>[\p{Latin}\p{M}\p{Nd}]+)"
+    r"|(?P<word>[[\p{L}\p{N}\p{M}]--[\p{Han}A-Za-z0-9]]+)",
+    regex.V1,
+)
+_SEGMENT = regex.compile(r"[./:@]+")
+_INNER = regex.compile(r"[_\-+]+")
+_JOIN = regex.compile(r"[._\-/:@+]+")
+_CAMEL = regex.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_GRAPHEME = regex.compile(r"\X")
+_NOT_ALNUM = regex.compile(r"[^\p{L}\p{N}]+")
+_LAST_DATE = regex.compile(r"[\s\p{P}\p{S}]*\d{4}\s*[-/.年]\s*\d{1,2}\s*[-/.月]\s*\d{1,2}\s*日?[\s\p{P}\p{S}]*$")
+
+# Words that ask instead of naming. In runbooks they are rare, so BM25 would take them for telling ones.
+_STOP: Final = frozenset(
+    """
+    a an and are as at be by do does for from has have how i if in into is it its of on or our should than that the
+    their then there these this to was we what when where which who why will with you your can
+    的 了 吗 呢 吧 啊 是 在 和 与 或 及 也 都 就 还 把 被 从 到 对 为 以 于 请 怎 么 怎么 怎么办 怎样 怎么样 如何 什么 为什么 为何
+    哪些 哪个 是否 可以 应该 一下 一个 这个 那个 我们 你们 他们 我 你 他 它 有 有没有 办
+    """.split()  # noqa: SIM905 - a list of words reads better than a list of literals
+)
+
+_folding = threading.local()
+_stemming = threading.local()
+
+
+def normalize(text: str) -> str:
+    """``text`` in NFKC, without control, zero-width, bidi and other invisible characters, white space folded to single
+    spaces and stripped. Lone surrogates go too. What a query is searched and shown as."""
+    folded = unicodedata.normalize("NFKC", text)
+    return str(_SPACE.sub(" ", _INVISIBLE.sub("", folded))).strip()
+
+
+def fold(text: str) -> str:
+    """``normalize``, then traditional characters to simplified ones, then lower case: equal for search."""
+    return _simplified(normalize(text)).lower()
+
+
+def tokens(text: str) -> tuple[str, ...]:
+    """The search tokens of ``text`` in their order, repetitions kept; each holds letters and digits only.
+
+    Text with a letter or a digit has at least one token: function words are left out only where others remain.
+    """
+    found = tuple(_tokens(_simplified(normalize(text))))
+    return tuple(token for token in found if token not in _STOP) or found
+
+
+def search_text(text: str) -> str:
+    """``tokens`` joined by single spaces: what stands in the store's ``search_text`` and what BM25 is asked."""
+    return " ".join(tokens(text))
+
+
+def has_tokens(text: str) -> bool:
+    """Whether there is anything to search for: symbols, emoji and blanks alone are nothing."""
+    return next(_tokens(normalize(text)), None) is not None
+
+
+def bigrams(text: str) -> frozenset[str]:
+    """The character bigrams of ``text`` after folding, within runs of letters and digits; a run of one character
+    stands for itself. The basis of the ``lexical`` quality."""
+    found: set[str] = set()
+    for run in _NOT_ALNUM.sub(" ", fold(text)).split():
+        found.update(run[i : i + 2] for i in range(len(run) - 1))
+        if len(run) == 1:
+            found.add(run)
+    return frozenset(found)
+
+
+def near_copy_key(text: str) -> str:
+    """Equal for texts that differ only in case, width, spacing, punctuation, simplified or traditional characters, or
+    in one date at their very end. Empty for text without letters and digits."""
+    folded = fold(text)
+    undated = _LAST_DATE.sub("", folded)
+    return str(_NOT_ALNUM.sub("", undated) or _NOT_ALNUM.sub("", folded))
+
+
+def cut_graphemes(text: str, limit: int) -> str:
+    """The longest beginning of ``text`` with at most ``limit`` code points that ends between two graphemes (UAX #29):
+    an emoji sequence or a letter with its marks is never torn."""
+    if limit <= 0:
+        return ""
+    if len(text) <= limit:
+        return text
+    # A cut is a border unless the grapheme that starts before it reaches past it; graphemes are short, so a window
+    # that starts at a safe place (white space or a plain letter) before the limit decides.
+    start = max(0, limit - 64)
+    while start > 0 and not (text[start].isascii() and text[start - 1].isascii()):
+        start -= 1
+        if limit - start > 4096:
+            break
+    end = start
+    for match in _GRAPHEME.finditer(text, start):
+        if match.end() > limit:
+            break
+        end = match.end()
+    return text[:end]
+
+
+def _simplified(text: str) -> str:
+    if text.isascii():
+        return text
+    converter: Any = getattr(_folding, "converter", None)
+    if converter is None:
+        converter = _folding.converter = opencc_jieba_pyo3.OpenCC("t2s")
+    return str(converter.convert(text, False))
+
+
+def _tokens(text: str) -> Iterator[str]:
+    for match in _RUN.finditer(text):
+        if match["han"]:
+            yield from _chinese(match["han"])
+        elif match["code"]:
+            yield from _code(match["code"])
+        else:
+            word = _NOT_ALNUM.sub("", match[0].lower())
+            if word:
+                yield word[:_MAX_TOKEN]
+
+
+def _chinese(run: str) -> Iterator[str]:
+    for word in rjieba.cut_for_search(run):
+        token = _NOT_ALNUM.sub("", word)
+        if token:
+            yield token[:_MAX_TOKEN]
+
+
+def _code(run: str) -> Iterator[str]:
+    """A plain word gives its stem. Anything with joiners, digits or inner capitals gives itself whole and its parts."""
+    if run.isalpha() and (run.islower() or run.isupper() or run.istitle()):
+        yield _stem(run.lower())
+        return
+    segments = _SEGMENT.split(run)
+    wholes = [_JOIN.sub(_JOINER, run)]
+    wholes += [_INNER.sub(_JOINER, segment) for segment in segments]
+    wholes += [piece for segment in segments for piece in _INNER.split(segment)]
+    parts = [part for segment in segments for piece in _INNER.split(segment) for part in _CAMEL.findall(piece)]
+    seen: set[str] = set()
+    for number, whole in enumerate(dict.fromkeys(w.lower() for w in wholes)):
+        token = whole[:_MAX_TOKEN] if number == 0 else _stem(whole)[:_MAX_TOKEN]
+        if token not in seen and (number == 0 or len(token) > 1):
+            seen.add(token)
+            yield token
+    for part in parts[:_MAX_PARTS]:
+        token = _stem(part.lower())[:_MAX_TOKEN]
+        if len(token) > 1 and token not in seen:
+            seen.add(token)
+            yield token
+
+
+@lru_cache(maxsize=65_536)
+def _stem(word: str) -> str:
+    if len(word) < 4 or not word.isalpha():
+        return word
+    stemmer: Any = getattr(_stemming, "english", None)
+    if stemmer is None:
+        stemmer = _stemming.english = snowballstemmer.stemmer("english")
+    return str(stemmer.stemWord(word))
