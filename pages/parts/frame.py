@@ -29,7 +29,7 @@ class PageSpec:
 QUERY: Final = PageSpec("query.py", "Query", ":material/search:", "lookup")
 TRACE: Final = PageSpec("trace.py", "Trace", ":material/timeline:", "trace-view")
 AUDIT: Final = PageSpec("audit.py", "Audit", ":material/fact_check:", "audit-log")
-PAGES: Final = (QUERY, TRACE, AUDIT)
+PAGES: Final = (QUERY, TRACE)
 
 
 def page(spec: PageSpec) -> st.Page:

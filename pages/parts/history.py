@@ -9,11 +9,13 @@ import pandas as pd
 import streamlit as st
 
 from pages.parts import services
-from pages.parts.numbers import moment, ms
+from pages.parts.numbers import moment
 from pages.parts.text import cell
 
 if TYPE_CHECKING:
     from core.bootstrap import App
+
+    from core.stores import ConsoleQuery
 
 SHOWN = 50
 
@@ -24,9 +26,10 @@ def draw(app: App, page: str) -> None:
     if not box.open:
         return
     with box:
-        entries = services.call("The history cannot be read", app.history.recent, SHOWN)
+        found = services.call("The history cannot be read", app.history.recent, limit=SHOWN)
+        entries = found.rows if found else ()
         if not entries:
-            if entries is not None:
+            if found is not None:
                 st.caption("None yet, or audit.console_queries is off.")
             return
         key = f"{page}.history"
@@ -40,20 +43,24 @@ def draw(app: App, page: str) -> None:
         )
 
 
-def table(entries: Sequence[Any], zone: str) -> pd.DataFrame:
+def table(entries: Sequence[ConsoleQuery], zone: str) -> pd.DataFrame:
     """One row a question."""
     return pd.DataFrame(
         {
             "Time": [moment(entry.created_at, zone) for entry in entries],
             "Question": [cell(entry.query) for entry in entries],
-            "Evidence": [str(entry.evidence_status or "") for entry in entries],
-            "Level": [str(entry.relevance_level or "") for entry in entries],
-            "Total": [ms(entry.total_ms) for entry in entries],
+            "Evidence": [entry.evidence_status for entry in entries],
+            "Level": [entry.relevance_level or "" for entry in entries],
+            "Scope": [cell(entry.kb_scope) for entry in entries],
+            "What-if": [
+                cell(", ".join(f"{name} = {value}" for name, value in entry.what_if.items())) for entry in entries
+            ],
+            "Asked by": [cell(entry.actor) for entry in entries],
         }
     )
 
 
-def _open(event: Any, entries: Sequence[Any]) -> None:
+def _open(event: Any, entries: Sequence[ConsoleQuery]) -> None:
     selection = event["selection"] if event else {}
     places = [*selection.get("rows", []), *(place[0] for place in selection.get("cells", []))]
     if places and places[-1] < len(entries):

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from core.errors import RagError
+from core.errors import NotFound, RagError
 from core.lookup_request import LookupOutcome
 from core.settings import Settings, load
 from pages.parts import boxes
@@ -20,6 +21,8 @@ from pages.parts.result import View
 
 if TYPE_CHECKING:
     from core.bootstrap import App
+
+    from core.stores import StoredTrace
 
 REMEMBERED = 32
 """Results kept in memory: enough for the tabs of a few operators; older ones are read from the trace store."""
@@ -96,13 +99,34 @@ def fresh(outcome: LookupOutcome) -> View:
 
 
 def view(app: App, trace_id: str) -> View:
-    """The result of ``trace_id``: from memory, else from the trace store with the text that is still in the index.
-    Raises NotFound, or StoreUnavailable."""
+    """The result of ``trace_id``: from memory, else from the trace store with the texts that may still be shown. A
+    console lookup's question comes from the history. Raises NotFound, or StoreUnavailable."""
     known = views().get(trace_id)
     if known is not None:
         return known
-    stored = app.traces.result(trace_id)
-    return views().keep(View(stored, texts=app.evidence_text(stored.retrieval_trace)))
+    stored = app.traces.load(trace_id)
+    if stored is None:
+        raise NotFound(
+            "no lookup with this id is recorded: it never was, or it was pruned, or it still waits in the outbox"
+        )
+    result, asked = stored.result, None
+    if not result.query:
+        asked = app.history.get(trace_id)
+        result = replace(result, query=asked.query if asked else "")
+    texts = app.evidence_text(stored)
+    return views().keep(View(result, texts=texts, note=_not_stored(stored, asked is not None)))
+
+
+def _not_stored(stored: StoredTrace, asked: bool) -> str:
+    """What a stored trace leaves out, in our own words; empty when it is whole."""
+    if stored.cut:
+        return "The record was larger than the store takes: long texts and lists are cut."
+    if stored.content == "full":
+        return ""
+    question = (
+        "" if asked else f"the question ({stored.query_chars:,} characters, SHA-256 {stored.query_sha256[:12]}…) and "
+    )
+    return f"audit.content was {stored.content}: {question}texts are not stored; chunks are read back from the index by key."
 
 
 def warming(app: App) -> None:

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from core.model import Document, LookupResult
+from core.probe import probe_expected
 from pages.parts import ladder, services
 from pages.parts.details import TEXT_CHARS
 from pages.parts.numbers import NONE, count
@@ -61,7 +62,7 @@ def expected(app: App, view: View, page: str) -> None:
     if st.button(
         "Probe deeper", icon=":material/manage_search:", key=f"{page}.probe", help="Searches past the window."
     ):
-        found = services.call("The probe failed", app.probe, view.result.retrieval_trace, doc_id)
+        found = services.call("The probe failed", probe_expected, app.lookup, view.result, doc_id, app.documents.all())
         if found is not None:
             for line in found.lines:
                 st.text(visible(line, 1_000))

@@ -29,6 +29,8 @@ def open_page(fake: FakeApp) -> Callable[..., AppTest]:
 
     def go(path: str, **parameters: str) -> AppTest:
         at = AppTest.from_file("../../../app.py", default_timeout=30)
+        at.run()  # app.py first: only then does a page run inside its frame
+        assert not at.exception
         at.switch_page(path)
         for name, value in parameters.items():
             at.query_params[name] = value

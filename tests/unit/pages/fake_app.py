@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from core.errors import InvalidQuery, NotFound, RagError
+from core.errors import InvalidQuery, RagError
 from core.lookup_request import LookupOutcome, LookupRequest
-from core.model import Document, EvidenceStatus, LookupResult, RetrievalTrace
+from core.model import Document, EvidenceStatus, LookupResult
 from core.ports import AuditReceipt
 from core.settings import Settings
+from core.stores import ConsoleQuery, Cursor, DiagnosisEvent, Page, StoredTrace, TraceSummary
 from tests.unit.pages import samples
+
+NOW = datetime(2026, 3, 1, 8, 15, 30, 123456, tzinfo=UTC)
 
 
 @dataclass
@@ -51,16 +55,41 @@ class FakeLookup:
 @dataclass
 class FakeTraces:
     stored: dict[str, LookupResult] = field(default_factory=dict)
+    content: str = "full"
     error: RagError | None = None
     reads: int = 0
+    rows: list[TraceSummary] = field(default_factory=list)
+    cursor: Cursor | None = None
+    stream: list[DiagnosisEvent] = field(default_factory=list)
+    asked: dict[str, str | None] = field(default_factory=dict)
 
-    def result(self, trace_id: str) -> LookupResult:
+    def list(self, *, session_id: str | None, run_id: str | None, limit: int) -> Page[TraceSummary]:
+        if self.error is not None:
+            raise self.error
+        self.asked = {"session_id": session_id, "run_id": run_id}
+        return Page(tuple(self.rows[:limit]), self.cursor)
+
+    def events(self, *, session_id: str | None, run_id: str | None) -> Sequence[DiagnosisEvent]:
+        del session_id, run_id
+        return self.stream
+
+    def load(self, trace_id: str) -> StoredTrace | None:
         self.reads += 1
         if self.error is not None:
             raise self.error
-        if trace_id not in self.stored:
-            raise NotFound(f"no trace {trace_id!r}")
-        return self.stored[trace_id]
+        result = self.stored.get(trace_id)
+        return StoredTrace(result, self.content, NOW, "ab" * 32, 23) if result else None
+
+
+@dataclass
+class FakeHistory:
+    questions: list[ConsoleQuery] = field(default_factory=list)
+
+    def get(self, trace_id: str) -> ConsoleQuery | None:
+        return next((q for q in self.questions if q.trace_id == trace_id), None)
+
+    def recent(self, *, limit: int = 50) -> Page[ConsoleQuery]:
+        return Page(tuple(self.questions[:limit]), None)
 
 
 def document(doc_id: str, title: str, kb_scope: str = "default") -> Document:
@@ -73,11 +102,7 @@ class FakeApp:
     lookup: FakeLookup = field(default_factory=FakeLookup)
     traces: FakeTraces = field(default_factory=FakeTraces)
     texts: Mapping[str, str | None] = field(default_factory=dict)
-    questions: list[Any] = field(default_factory=list)
-
-    @property
-    def history(self) -> Any:
-        return SimpleNamespace(recent=lambda limit: self.questions[:limit])
+    history: FakeHistory = field(default_factory=FakeHistory)
 
     @property
     def documents(self) -> Any:
@@ -95,9 +120,6 @@ class FakeApp:
         )
         return SimpleNamespace(all=lambda: listed, chunks=lambda doc_id: [chunk] if doc_id.startswith("redis") else [])
 
-    def evidence_text(self, trace: RetrievalTrace) -> Mapping[str, str | None]:
-        del trace
+    def evidence_text(self, stored: StoredTrace) -> Mapping[str, str | None]:
+        del stored
         return self.texts
-
-    def probe(self, trace: RetrievalTrace, doc_id: str) -> Any:
-        return SimpleNamespace(lines=[f"{doc_id}: dense rank 87, past the window of 20", trace.trace_id])

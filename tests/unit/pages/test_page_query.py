@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.errors import InvalidFilter, StoreUnavailable
 from core.lookup_request import WhatIf
-from core.model import Mode, Origin
-from pages.parts import asking, services
+from core.model import LookupResult, Mode, Origin
+from core.stores import ConsoleQuery
+from pages.parts import asking, history, services, workbench
 from tests.unit.pages import samples
-from tests.unit.pages.fake_app import FakeApp
+from tests.unit.pages.fake_app import NOW, FakeApp
 
 OpenPage = Callable[..., AppTest]
 
@@ -111,7 +114,7 @@ def test_the_address_of_a_result_shows_it_in_another_browser(open_page: OpenPage
 def test_an_address_of_nothing_says_so_in_one_box(open_page: OpenPage) -> None:
     at = open_page("pages/query.py", trace="no-such")
     assert [e.value for e in at.error] == ["This result cannot be shown: this input cannot be used"]
-    assert "no trace 'no-such'" in drawn(at)
+    assert "no lookup with this id is recorded" in drawn(at)
 
 
 def test_a_refused_question_is_explained_and_has_its_record(open_page: OpenPage, fake: FakeApp) -> None:
@@ -197,8 +200,6 @@ def test_a_chosen_chunk_is_opened_with_its_text(open_page: OpenPage) -> None:
 
 
 def test_text_that_is_not_stored_is_named_and_not_blank(open_page: OpenPage, fake: FakeApp) -> None:
-    from dataclasses import replace
-
     result = samples.found()
     first = result.retrieval_trace.attempts[0]
     bare = replace(first, candidates=tuple(replace(c, content=None) for c in first.candidates))
@@ -212,12 +213,20 @@ def test_text_that_is_not_stored_is_named_and_not_blank(open_page: OpenPage, fak
     assert "What the agent was given is not stored" in drawn(at)
 
 
-def test_the_expected_document_shows_its_ranks_or_that_it_is_no_candidate(open_page: OpenPage) -> None:
+def test_the_expected_document_shows_its_ranks_or_that_it_is_no_candidate(
+    open_page: OpenPage, fake: FakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def probe(service: object, result: LookupResult, doc_id: str, documents: object) -> SimpleNamespace:
+        del service, documents
+        return SimpleNamespace(lines=(f"{doc_id}: beyond the window: dense 87", f"in {result.trace_id}"))
+
+    monkeypatch.setattr(workbench, "probe_expected", probe)
     at = ask(open_page("pages/query.py"), "redis")
     at.selectbox(key="lookup.expected").set_value("other/unrelated").run()
     assert "not among the candidates" in drawn(at)
     at.button(key="lookup.probe").click().run()
-    assert "dense rank 87, past the window of 20" in drawn(at)
+    assert "other/unrelated: beyond the window: dense 87" in drawn(at)
+    assert len(fake.lookup.requests) == 1
 
 
 @pytest.mark.parametrize("name", ["hostile"])
@@ -230,3 +239,26 @@ def test_case_114_and_115_hostile_text_stays_text(open_page: OpenPage, fake: Fak
         assert "](" not in outside
         assert "\u202e" not in str(element.value)
         assert not getattr(element.proto, "allow_html", False)
+
+
+def test_a_redacted_record_says_what_is_not_stored_and_takes_the_question_from_the_history(
+    open_page: OpenPage, fake: FakeApp
+) -> None:
+    fake.traces.content = "redacted"
+    fake.traces.stored["tr-found"] = replace(samples.found(), query="")
+    at = open_page("pages/query.py", trace="tr-found")
+    assert "audit.content was redacted: the question (23 characters, SHA-256 abababababab…) and texts" in drawn(at)
+
+    services.views.clear()
+    fake.history.questions.append(ConsoleQuery("tr-found", "redis 连接池", NOW))
+    at = open_page("pages/query.py", trace="tr-found")
+    assert "audit.content was redacted: texts are not stored" in drawn(at)
+    assert at.text_input(key="lookup.question").value == "redis 连接池"
+
+
+def test_the_history_lists_earlier_questions_with_their_what_if(fake: FakeApp) -> None:
+    entries = [ConsoleQuery("t-1", "=1+1", NOW, evidence_status="READY", what_if={"rrf_k": 10}, actor="ann")]
+    table = history.table(entries, "Asia/Shanghai")
+    assert table.iloc[0].tolist() == ["2026-03-01 16:15:30.123 CST", "'=1+1", "READY", "", "", "rrf_k = 10", "ann"]
+    assert len(history.table([], "UTC")) == 0
+    assert fake.lookup.requests == []
