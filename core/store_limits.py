@@ -91,7 +91,8 @@ def check_rows(rows: Sequence[IndexRow], dimension: int) -> None:
 
 def fits(vector: Any, dimension: int) -> bool:
     """True for a vector of shape (dimension,) that is finite as float32."""
-    array = np.asarray(vector, dtype=np.float32)
+    with np.errstate(over="ignore"):  # too large for float32 becomes infinite, which is what is asked here
+        array = np.asarray(vector, dtype=np.float32)
     return array.shape == (dimension,) and bool(np.isfinite(array).all())
 
 
