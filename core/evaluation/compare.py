@@ -158,10 +158,16 @@ def compare(
 
 
 def _index_differences(a: FixtureSet, b: FixtureSet) -> Iterable[Differing]:
+    if not (_answered(a) and _answered(b)):
+        return
     for name in _SAME:
         left, right = a.values(name), b.values(name)
         if left != right or len(left) > 1:
             yield Differing(name, ", ".join(left) or "none", ", ".join(right) or "none")
+
+
+def _answered(run: FixtureSet) -> bool:
+    return any(not fixture.failed for fixture in run.fixtures.values())
 
 
 def _value(row: CaseRow, stage: RankedStage, metric: str) -> float | None:
