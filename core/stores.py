@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A place in a list ordered by time, then by a number that only grows."""
+    """A place in a list ordered by time, then by an id that tells rows of the same moment apart."""
 
     at: datetime
-    id: int
+    id: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ from core.errors import BadInput, CheckFailed, RagError, StoreUnavailable, redac
 # Codes of MySQL and MariaDB: gone away, lost during query, killed, shutdown in progress; deadlock, lock wait timeout.
 _DROPPED: Final = {2006, 2013, 1927, 1053, 4031}
 _COLLIDED: Final = {1205, 1213}
+_NO_TABLE: Final = 1146
 _HINTS: Final = {
     1044: "grant the user its rights on that database",
     1045: "check database user and password",
     1049: "create it: CREATE DATABASE … CHARACTER SET utf8mb4",
-    1146: "run `python -m core prepare`, which brings the schema up to date",
+    _NO_TABLE: "run `python -m core prepare`, which brings the schema up to date",
     2003: "start it, or correct host and port",
     2005: "correct the host",
 }
@@ -65,16 +66,10 @@ def translated(exc: sa.SQLAlchemyError, where: str, secrets: tuple[str, ...]) ->
         return BadInput(f"database {where}: a value does not fit ({said})")
     if isinstance(exc, sa.IntegrityError):
         return CheckFailed(f"database {where}: contradicts what is stored ({said})")
-    if (
-        isinstance(exc, sa.OperationalError | sa.InterfaceError | sa.InternalError | sa.TimeoutError)
-        or "no such table" in said
-    ):
-        code = 1146 if "no such table" in said else code_of(exc) or 0
-        return StoreUnavailable(
-            f"database {where} cannot be used: {said}; {_HINTS.get(code, 'see `python -m core doctor`')}"
-        )
-    if isinstance(exc, sa.ProgrammingError) and code_of(exc) in _HINTS:
-        return StoreUnavailable(f"database {where} cannot be used: {said}; {_HINTS[code_of(exc) or 0]}")
-    if isinstance(exc, sa.DBAPIError) and exc.connection_invalidated:
-        return StoreUnavailable(f"database {where} cannot be used: {said}; see `python -m core doctor`")
-    return None
+    code = _NO_TABLE if "no such table" in said else code_of(exc) or 0
+    if not isinstance(exc, sa.DBAPIError | sa.TimeoutError):
+        return None
+    if isinstance(exc, sa.ProgrammingError) and code not in _HINTS and not exc.connection_invalidated:
+        return None
+    hint = _HINTS.get(code, "see `python -m core doctor`")
+    return StoreUnavailable(f"database {where} cannot be used: {said}; {hint}")

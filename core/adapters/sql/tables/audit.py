@@ -25,7 +25,7 @@ _REQUIRED: Final = {"invocation_id", "tool_name", "origin", "status", "evidence_
 
 
 def _flag(name: str) -> Column[Any]:
-    return Column(name, Boolean(create_constraint=False), nullable=False)
+    return Column(name, Boolean, nullable=False)
 
 
 def _count(name: str) -> Column[Any]:
@@ -69,7 +69,7 @@ INVOCATION: Final[Table] = table(
     _count("reranker_documents"),
     _count("context_tokens"),
     _count("trace_bytes"),
-    Column("embedding_cache_hit", Boolean(create_constraint=False), nullable=True),
+    Column("embedding_cache_hit", Boolean, nullable=True),
     chars("trace_sha256", HASH, null=True),
     chars("events_sha256", HASH, null=True),
     Column("search_text", long_text(), nullable=False),
@@ -146,7 +146,7 @@ PRUNE: Final[Table] = table(
     Column("last_seq", BigInteger, nullable=False),
     chars("prev_hash", HASH),
     chars("last_hash", HASH),
-    Column("before", UtcDateTime, nullable=False),
+    Column("older_than", UtcDateTime, nullable=False),
     Column("pruned_at", UtcDateTime, nullable=False),
     chars("who", 128),
     chars("invocation_id", 64),  # the chained record of this pruning

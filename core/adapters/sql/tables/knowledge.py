@@ -113,7 +113,7 @@ RUN: Final[Table] = table(
     Column("heartbeat_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime, nullable=False),
     Column("finished_at", UtcDateTime, nullable=True),
-    Column("cancel_requested", Boolean(create_constraint=False), nullable=False),
+    Column("cancel_requested", Boolean, nullable=False),
     chars("cancelled_by", 255),
     chars("took_over", 64, null=True),
     Column("outcome", long_text(), nullable=False),

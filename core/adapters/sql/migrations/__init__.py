@@ -1,0 +1,1 @@
+"""The schema's history. Steps are never changed once released; a new one is added."""
