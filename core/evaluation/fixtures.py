@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+import pydantic_core
+
 from core.errors import InvalidCases, redact
 from core.evaluation import locate
 from core.evaluation.cases import CaseSet
@@ -165,7 +167,7 @@ def read_fixture(path: Path, mode: str = "") -> Fixture:
     """The fixture of one file. Raises InvalidCases with file and line."""
     try:
         text = path.read_text(encoding="utf-8-sig")
-        data = json.loads(text)
+        data = _read(text)
     except (OSError, UnicodeDecodeError) as exc:
         raise InvalidCases([f"{path.name}: cannot be read ({redact(exc)})"]) from exc
     except json.JSONDecodeError as exc:
@@ -181,6 +183,14 @@ def read_fixture(path: Path, mode: str = "") -> Fixture:
         return parse_fixture(data, mode=mode, file=path.name, default_id=path.stem)
     except InvalidCases as exc:
         raise InvalidCases([f"{path.name}:1: {problem}" for problem in exc.problems]) from exc
+
+
+def _read(text: str) -> Any:
+    """JSON that may hold bare NaN and Infinity (they are found and named later); the slow reader knows the line."""
+    try:
+        return pydantic_core.from_json(text, allow_inf_nan=True, cache_strings="keys")
+    except ValueError:
+        return json.loads(text)
 
 
 def parse_fixture(data: Mapping[str, Any], *, mode: str = "", file: str = "", default_id: str = "") -> Fixture:

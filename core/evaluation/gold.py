@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ from typing import Final
 from core.evaluation.cases import Case, CaseSet, doc_id_of
 
 README: Final = "README.md"
-_SPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ class Coverage:
 
 def normalise(text: str) -> str:
     """Text as anchors and keywords are compared: NFKC, case folded, white space as one blank."""
-    return _SPACE.sub(" ", unicodedata.normalize("NFKC", text)).strip().casefold()
+    return " ".join(unicodedata.normalize("NFKC", text).split()).casefold()
 
 
 def relevance(case: Case) -> dict[str, int]:

@@ -171,8 +171,10 @@ def _by_ir_measures(
     run = {q: {doc: float(-rank) for rank, doc in enumerate(ids)} for q, ids in ranked.items() if ids}
     if run:
         known = {q: dict(qrels[q]) for q in run}
+        by_identity = {id(measure): name for measure, name in names.items()}  # hashing a measure renders it
         for metric in ir_measures.iter_calc(list(names), known, run):
-            found[metric.query_id][names[metric.measure]] = float(metric.value)
+            name = by_identity.get(id(metric.measure)) or names[metric.measure]
+            found[metric.query_id][name] = float(metric.value)
     return found
 
 

@@ -205,8 +205,13 @@ def _row(item: Mapping[str, Any], defects: list[str]) -> Row:
     get = item.get
     key = str(get("evidence_key", ""))
     distance, exact, quality = get("dense_distance"), get("exact_distance"), get("quality_score")
-    for name in ("rrf_score", "bm25_score", "rerank_score"):
-        _number(get(name), f"{key}.{name}", defects)
+    others = {name: get(name) for name in ("rrf_score", "bm25_score", "rerank_score")}
+    if not _all_finite(distance, exact, quality, *others.values()):
+        distance = _number(distance, f"{key}.dense_distance", defects)
+        exact = _number(exact, f"{key}.exact_distance", defects)
+        quality = _number(quality, f"{key}.quality_score", defects)
+        for name, value in others.items():
+            _number(value, f"{key}.{name}", defects)
     return Row(
         key=key,
         doc_id=str(get("doc_id", "")),
@@ -214,14 +219,14 @@ def _row(item: Mapping[str, Any], defects: list[str]) -> Row:
         kb_scope=get("kb_scope"),
         revision=get("revision"),
         dense_rank=get("dense_rank"),
-        dense_distance=_number(distance, f"{key}.dense_distance", defects),
+        dense_distance=distance,
         bm25_rank=get("bm25_rank"),
         rrf_rank=get("rrf_rank"),
         rerank_rank=get("rerank_rank"),
         original_rank=get("original_rank"),
-        quality_score=_number(quality, f"{key}.quality_score", defects),
+        quality_score=quality,
         quality_basis=get("quality_basis"),
-        exact_distance=_number(exact, f"{key}.exact_distance", defects),
+        exact_distance=exact,
         evidence_rank=get("evidence_rank"),
         pack_rank=get("pack_rank"),
         projection_rank=get("projection_rank"),
@@ -242,6 +247,17 @@ def _pack(raw: Any, evidence: tuple[Piece, ...]) -> tuple[tuple[str, ...] | None
         known = {piece.key for piece in evidence}
         keys = [name if name in known else by_source.get(name, name) for name in names]
     return tuple(keys), str(raw.get("packed_text") or "")
+
+
+def _all_finite(*values: Any) -> bool:
+    """Whether every value is null or a finite float or integer; one sum tells for all of them."""
+    total = 0.0
+    for value in values:
+        if value is not None:
+            if value.__class__ is not float and value.__class__ is not int:
+                return False
+            total += value
+    return math.isfinite(total)
 
 
 def _number(value: Any, name: str, defects: list[str]) -> float | None:

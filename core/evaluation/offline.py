@@ -165,7 +165,8 @@ def _table(cases: CaseSet, scored: StageScores) -> StageTable:
     scores = scored.scores
     if scores is None:
         return StageTable(scored.stage, "not_run")
-    with_gold = [case for case in cases.cases if case.case_id in set(scores.queries)]
+    scored_ids = set(scores.queries)
+    with_gold = [case for case in cases.cases if case.case_id in scored_ids]
     types = sorted({case.query_type for case in with_gold if case.query_type})
     tags = sorted({tag for case in with_gold for tag in case.tags})
     return StageTable(

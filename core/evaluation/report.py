@@ -127,8 +127,21 @@ def report_data(report: Report) -> dict[str, Any]:
 
 
 def to_json(data: Any) -> str:
-    """Strict, readable JSON: a number that is not finite raises ValueError here, so ``plain`` comes first."""
-    return json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+    """Strict JSON in lines: a number that is not finite raises ValueError here, so ``plain`` comes first."""
+    if not isinstance(data, Mapping):
+        return _line(data) + "\n"
+    return "{\n" + ",\n".join(f"{_line(str(key))}: {_block(value)}" for key, value in data.items()) + "\n}\n"
+
+
+def _block(value: Any) -> str:
+    """A list of objects one a line, so that a change shows as the lines that changed; all else in one line."""
+    if isinstance(value, list) and value and isinstance(value[0], Mapping):
+        return "[\n" + ",\n".join(_line(item) for item in value) + "\n]"
+    return _line(value)
+
+
+def _line(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def plain(value: Any) -> Any:

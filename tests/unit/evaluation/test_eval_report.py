@@ -93,7 +93,7 @@ def test_the_markdown_report_puts_failures_first_and_escapes_what_it_quotes() ->
     assert "Not run: reranked." in text
 
 
-def test_labels_that_point_to_nothing_come_before_any_metric(tmp_path: Path) -> None:
+def test_labels_that_point_to_nothing_come_before_any_metric() -> None:
     missing = unresolved(cases_of(CASES[0]), {"other": "text"})
     report = evaluate(cases_of(CASES[0]), fixtures_of(a_fixture(CASES[0], _result())), missing=missing)
     text = report_markdown(report)
