@@ -10,7 +10,7 @@ from typing import Any, Final
 from core.adapters.milvus import schema
 from core.adapters.milvus.connection import Connection, Deadline
 from core.adapters.milvus.errors import Kind, kind_of, message_of
-from core.adapters.milvus.loading import Collections, check, create_indexes
+from core.adapters.milvus.loading import Collections, check, create_indexes, indexed_fields
 from core.adapters.milvus.rows import entity_of
 from core.errors import BadInput, CheckFailed, RagError, RebuildRefused, SchemaMismatch, StoreUnavailable, redact
 from core.model import Generation, IndexRow
@@ -80,7 +80,7 @@ class MilvusAdmin:
         def seal(client: Any, deadline: Deadline) -> None:
             self._collections.forget(name)
             client.flush(name, timeout=deadline.left(what))
-            present = set(client.list_indexes(name, timeout=deadline.left(what)))
+            present = indexed_fields(client, name, deadline)
             rows = int(client.get_collection_stats(name, timeout=deadline.left(what))["row_count"])
             wanted = schema.vector_index(generation.index_params, is_file=self._connection.is_file, rows=rows)
             indexes = schema.index_params(client, wanted)
@@ -137,8 +137,8 @@ class MilvusAdmin:
         def replace(client: Any, deadline: Deadline) -> None:
             self._collections.forget(name)
             client.release_collection(name, timeout=deadline.left(what))
-            if "vector" in client.list_indexes(name, field_name="vector", timeout=deadline.left(what)):
-                client.drop_index(name, "vector", timeout=deadline.left(what))
+            if "vector" in indexed_fields(client, name, deadline):
+                client.drop_index(name, schema.index_name("vector"), timeout=deadline.left(what))
             create_indexes(client, name, schema.index_params(client, wanted, only_vector=True), deadline)
             self._collections.ready(client, generation, deadline)
 

@@ -76,8 +76,8 @@ class Collections:
     def rebuild_indexes(self, client: Any, name: str, deadline: Deadline) -> None:
         what = f"building the indexes of {name}"
         index = vector_index(client, name, deadline) or {}
-        for field in client.list_indexes(name, timeout=deadline.left(what)):
-            client.drop_index(name, field, timeout=deadline.left(what))
+        for field in indexed_fields(client, name, deadline):
+            client.drop_index(name, schema.index_name(field), timeout=deadline.left(what))
         create_indexes(client, name, schema.index_params(client, schema.normalized(index)), deadline)
 
     def _known(self, name: str) -> schema.Found | None:
@@ -89,11 +89,16 @@ class Collections:
 
 
 def vector_index(client: Any, name: str, deadline: Deadline) -> dict[str, Any] | None:
-    """``describe_index`` of the vector field; None while there is none."""
+    """``describe_index`` of the vector field, whatever the index is called; None while there is none."""
     what = f"reading the indexes of {name}"
-    if "vector" not in client.list_indexes(name, field_name="vector", timeout=deadline.left(what)):
-        return None
-    return dict(client.describe_index(name, "vector", timeout=deadline.left(what)) or {}) or None
+    for index in client.list_indexes(name, field_name="vector", timeout=deadline.left(what)):
+        return dict(client.describe_index(name, index, timeout=deadline.left(what)) or {}) or None
+    return None
+
+
+def indexed_fields(client: Any, name: str, deadline: Deadline) -> list[str]:
+    names = client.list_indexes(name, timeout=deadline.left(f"reading the indexes of {name}"))
+    return [schema.field_of(str(index)) for index in names]
 
 
 def create_indexes(client: Any, name: str, indexes: Any, deadline: Deadline) -> None:

@@ -76,7 +76,7 @@ def index_params(client: Any, vector: Mapping[str, Any], *, only_vector: bool = 
     indexes = client.prepare_index_params()
 
     def add(field: str, index_type: str, **facts: Any) -> None:
-        indexes.add_index(field, index_type, index_name=field, **facts)  # named, since servers differ in defaults
+        indexes.add_index(field, index_type, index_name=index_name(field), **facts)
 
     add("vector", vector["index_type"], metric_type=METRIC, params=_sent(vector["params"]))
     if not only_vector:
@@ -84,6 +84,16 @@ def index_params(client: Any, vector: Mapping[str, Any], *, only_vector: bool = 
         for name in FILTER_FIELDS:
             add(name, "INVERTED")
     return indexes
+
+
+def index_name(field: str) -> str:
+    """Given outright, since servers differ in their defaults; the one form that Milvus Lite resolves everywhere."""
+    return f"{field}_idx"
+
+
+def field_of(name: str) -> str:
+    """The field of a listed index: a cluster lists names, Milvus Lite lists fields."""
+    return name.removesuffix("_idx")
 
 
 def _sent(params: Mapping[str, Any]) -> dict[str, Any]:
