@@ -6,46 +6,16 @@ skipped, except under ``CI=true``, where they fail.
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from core.adapters.sql.engine import Database, connect
 from core.adapters.sql.schema import upgrade
 from core.adapters.sql.tables import METADATA
-
-SERVER = os.environ.get("RAG_TEST_MARIADB_URL", "mysql+pymysql://root@127.0.0.1:3306").rstrip("/")
-HINT = "no MariaDB or MySQL: apt-get install mariadb-server, start it, or set RAG_TEST_MARIADB_URL=mysql+pymysql://user@host:port"
-
-
-@lru_cache(maxsize=1)
-def _server() -> sa.Engine | None:
-    engine = sa.create_engine(SERVER, isolation_level="AUTOCOMMIT", connect_args={"connect_timeout": 3})
-    try:
-        with engine.connect():
-            return engine
-    except sa.exc.OperationalError:
-        return None
-
-
-def server() -> sa.Engine:
-    engine = _server()
-    if engine is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail(HINT)
-        pytest.skip(HINT)
-    return engine
-
-
-def run_on_server(*statements: str) -> None:
-    with server().connect() as connection:
-        for statement in statements:
-            connection.execute(sa.text(statement))
+from tests.integration.servers import SERVER, run_on_server
 
 
 @pytest.fixture(params=["sqlite", pytest.param("mariadb", marks=pytest.mark.mariadb)])
@@ -93,13 +63,22 @@ def _prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[st
 @pytest.fixture
 def database_url(engine_name: str, _prepared: Callable[[str], str]) -> str:
     """The URL of a database with the schema in place and no rows."""
-    url = _prepared(engine_name)
+    return _emptied(_prepared(engine_name))
+
+
+def _emptied(url: str) -> str:
     database = connect(url)
     with database.engine.begin() as connection:
         for table in METADATA.tables.values():
             connection.execute(table.delete())
     database.close()
     return url
+
+
+@pytest.fixture
+def mariadb_url(_prepared: Callable[[str], str]) -> str:
+    """Like ``database_url``, for what only a server can do."""
+    return _emptied(_prepared("mariadb"))
 
 
 @pytest.fixture

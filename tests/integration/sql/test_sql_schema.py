@@ -11,7 +11,7 @@ from core.adapters.sql.engine import connect
 from core.adapters.sql.schema import current, newest, problems, tables_of, upgrade
 from core.adapters.sql.tables import METADATA
 from core.errors import StoreUnavailable
-from tests.integration.conftest import SERVER, run_on_server
+from tests.integration.servers import SERVER, run_on_server
 
 
 def test_the_history_makes_exactly_the_tables_of_the_metadata(sql_url: str) -> None:

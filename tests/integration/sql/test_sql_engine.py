@@ -10,7 +10,7 @@ from core.adapters.sql.engine import Database, connect
 from core.adapters.sql.tables import SETTINGS
 from core.adapters.sql.urls import DatabaseParts
 from core.errors import InvalidSettings, StoreUnavailable
-from tests.integration.conftest import SERVER, run_on_server
+from tests.integration.servers import SERVER, run_on_server
 
 
 def put(database: Database, fingerprint: str) -> None:
@@ -107,24 +107,18 @@ def test_a_missing_table_says_what_to_do(sql_url: str) -> None:
 
 
 @pytest.mark.mariadb
-def test_case_73_a_connection_that_the_server_closed_is_replaced(database_url: str, engine_name: str) -> None:
-    if engine_name == "sqlite":
-        pytest.skip("a file closes nothing")
-    database = connect(database_url)
+def test_case_73_a_connection_that_the_server_closed_is_replaced(mariadb_url: str) -> None:
+    database = connect(mariadb_url)
     put(database, "a")
-    kill_all_of(database_url)
+    kill_all_of(mariadb_url)
     put(database, "b")
     assert count(database) == 2
     database.close()
 
 
 @pytest.mark.mariadb
-def test_case_73_a_connection_lost_between_two_statements_is_tried_once_more(
-    database_url: str, engine_name: str
-) -> None:
-    if engine_name == "sqlite":
-        pytest.skip("a file closes nothing")
-    database = connect(database_url)
+def test_case_73_a_connection_lost_between_two_statements_is_tried_once_more(mariadb_url: str) -> None:
+    database = connect(mariadb_url)
     tries = []
 
     def work(connection: sa.Connection) -> None:
@@ -133,7 +127,7 @@ def test_case_73_a_connection_lost_between_two_statements_is_tried_once_more(
             SETTINGS.insert().values(fingerprint="a", settings="{}", created_at=database.now(connection))
         )
         if len(tries) == 1:
-            kill_all_of(database_url)
+            kill_all_of(mariadb_url)
         connection.execute(
             SETTINGS.insert().values(fingerprint="b", settings="{}", created_at=database.now(connection))
         )
@@ -144,16 +138,14 @@ def test_case_73_a_connection_lost_between_two_statements_is_tried_once_more(
 
     tries.clear()
     with pytest.raises(StoreUnavailable):
-        database.write(lambda c: (kill_all_of(database_url), count_on(c)), again=False)
+        database.write(lambda c: (kill_all_of(mariadb_url), count_on(c)), again=False)
     assert count(database) == 2  # usable afterwards
     database.close()
 
 
 @pytest.mark.mariadb
-def test_case_73_idle_longer_than_the_servers_limit(database_url: str, engine_name: str) -> None:
-    if engine_name == "sqlite":
-        pytest.skip("a file closes nothing")
-    database = connect(database_url)
+def test_case_73_idle_longer_than_the_servers_limit(mariadb_url: str) -> None:
+    database = connect(mariadb_url)
     database.write(lambda c: c.execute(sa.text("SET SESSION wait_timeout = 1")))
     put(database, "a")
     time.sleep(2)  # the server's own clock is what is tested
