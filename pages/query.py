@@ -3,13 +3,16 @@
 import streamlit as st
 
 from pages.parts import access, asking, boxes, frame, history, result, services, workbench
-from pages.parts.text import visible
 
 PAGE = "lookup"
 
 user = access.require()
 app = services.app_or_stop()
-frame.head("Query", "What the agent would see for a question, and every rank on the way there.")
+title, earlier = st.columns([5, 1], vertical_alignment="bottom")
+with title:
+    frame.head("Query", "What the agent would see for a question, and every rank on the way there.")
+with earlier:
+    history.draw(app, PAGE)
 services.warming(app)
 
 asked = st.query_params.get("trace") or asking.slot().trace_id
@@ -23,9 +26,7 @@ if question:
 if view:
     st.query_params["trace"] = view.result.trace_id
 
-history.draw(app, PAGE)
 if view:
-    st.text(visible(view.result.query, 1_000))
     result.draw(view, page=PAGE)
     workbench.expected(app, view, PAGE)
 elif not asked and not question:

@@ -106,8 +106,7 @@ def _lines(
             "mode": "markers+text" if size > 10 else "markers",
             "marker": look,
             "textfont": {"size": 10, "color": "#ffffff"},
-            "selected": {"marker": {"opacity": 1}},
-            "unselected": {"marker": {"opacity": 1}},
+            "unselected": {"marker": {"opacity": 1}, "textfont": {"color": "#ffffff"}},
         },
     ]
 
@@ -124,6 +123,7 @@ def _ends(
             "x": [end[0] for _, end in ended],
             "y": [end[1] for _, end in ended],
             "marker": {"symbol": "x-thin", "size": 8, "opacity": strength, "line": {"width": 2, "color": BAD}},
+            "unselected": {"marker": {"opacity": 1}},
             "customdata": [[row.key, _hover(row, columns)] for row, _ in ended],
             "hovertemplate": "%{customdata[1]}<extra></extra>",
             "name": "",

@@ -14,11 +14,11 @@ import streamlit as st
 
 @dataclass(frozen=True, slots=True)
 class PageSpec:
-    """``file`` under ``pages/``, the ``url_path`` of its address, and how the navigation names it."""
+    """``file`` under ``pages/``, the ``url_path`` of its address, and how the navigation names it. No icon: the browser would
+    fetch a ``:material/…:`` icon of a page from another host."""
 
     file: str
     title: str
-    icon: str
     url_path: str
 
     @property
@@ -26,14 +26,14 @@ class PageSpec:
         return f"pages/{self.file}"
 
 
-QUERY: Final = PageSpec("query.py", "Query", ":material/search:", "lookup")
-TRACE: Final = PageSpec("trace.py", "Trace", ":material/timeline:", "trace-view")
-AUDIT: Final = PageSpec("audit.py", "Audit", ":material/fact_check:", "audit-log")
+QUERY: Final = PageSpec("query.py", "Query", "lookup")
+TRACE: Final = PageSpec("trace.py", "Trace", "trace-view")
+AUDIT: Final = PageSpec("audit.py", "Audit", "audit-log")
 PAGES: Final = (QUERY, TRACE)
 
 
 def page(spec: PageSpec) -> st.Page:
-    return st.Page(spec.path, title=spec.title, icon=spec.icon, url_path=spec.url_path)
+    return st.Page(spec.path, title=spec.title, url_path=spec.url_path)
 
 
 def start() -> None:
@@ -43,5 +43,6 @@ def start() -> None:
 
 def head(title: str, caption: str) -> None:
     """The top of a page, of our own words."""
-    st.subheader(title, anchor=False)
-    st.caption(caption)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        st.subheader(title, anchor=False, width="content")
+        st.caption(caption)

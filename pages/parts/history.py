@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
-from pages.parts import services
+from pages.parts import result, services
 from pages.parts.numbers import moment
 from pages.parts.text import cell
 
@@ -22,7 +22,8 @@ SHOWN = 50
 
 def draw(app: App, page: str) -> None:
     """A closed list that reads the store only when it is opened."""
-    box = st.expander("Earlier questions", icon=":material/history:", on_change="rerun", key=f"{page}.history.open")
+    label, key = "Earlier questions", f"{page}.history.open"
+    box = st.popover(label, icon=":material/history:", on_change="rerun", key=key, width="stretch")
     if not box.open:
         return
     with box:
@@ -39,7 +40,7 @@ def draw(app: App, page: str) -> None:
             hide_index=True,
             height=min(36 * (len(entries) + 1) + 2, 300),
             on_select=lambda: _open(st.session_state.get(key), entries),
-            selection_mode=["single-row", "single-cell"],
+            selection_mode="single-cell",
         )
 
 
@@ -61,7 +62,6 @@ def table(entries: Sequence[ConsoleQuery], zone: str) -> pd.DataFrame:
 
 
 def _open(event: Any, entries: Sequence[ConsoleQuery]) -> None:
-    selection = event["selection"] if event else {}
-    places = [*selection.get("rows", []), *(place[0] for place in selection.get("cells", []))]
-    if places and places[-1] < len(entries):
-        st.query_params["trace"] = entries[places[-1]].trace_id
+    at = result.place(event)
+    if at is not None and at < len(entries):
+        st.query_params["trace"] = entries[at].trace_id

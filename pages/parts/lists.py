@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
-from pages.parts import boxes, services
+from pages.parts import boxes, result, services
 from pages.parts.numbers import moment, ms
 from pages.parts.text import cell
 
@@ -74,17 +74,16 @@ def recent(app: App, wanted: Wanted, page: str) -> None:
         placeholder="–",
         height=min(36 * (len(found.rows) + 1) + 2, 420),
         on_select=lambda: _open(st.session_state.get(key), found.rows),
-        selection_mode=["single-row", "single-cell"],
+        selection_mode="single-cell",
     )
     if found.cursor is not None:
         st.caption(f"The latest {len(found.rows)}; older ones are on the Audit page.")
 
 
 def _open(event: Any, rows: Sequence[TraceSummary]) -> None:
-    selection = event["selection"] if event else {}
-    places = [*selection.get("rows", []), *(place[0] for place in selection.get("cells", []))]
-    if places and places[-1] < len(rows):
-        st.query_params["trace"] = rows[places[-1]].trace_id
+    at = result.place(event)
+    if at is not None and at < len(rows):
+        st.query_params["trace"] = rows[at].trace_id
 
 
 def trace_table(rows: Sequence[TraceSummary], zone: str) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import streamlit as st
 
@@ -118,7 +119,7 @@ def ranks(view: View, page: str) -> None:
             placeholder="–",
             height=min(36 * (len(rows) + 1) + 2, 420),
             on_select=lambda: _choose(slot, _picked(st.session_state.get(table), keys)),
-            selection_mode=["single-row", "single-cell"],
+            selection_mode="single-cell",
             column_config={
                 "Title": st.column_config.TextColumn(width=260, pinned=True),
                 "Chunk": st.column_config.TextColumn(width=300),
@@ -126,7 +127,7 @@ def ranks(view: View, page: str) -> None:
             },
         )
         if chosen is None:
-            st.caption("Choose a row, or click a line above, to follow one chunk and read it.")
+            st.caption("Choose a cell, or click a line above, to follow one chunk and read it.")
         else:
             details.chunk(view, next(c for c in attempt.candidates if c.evidence_key == chosen))
     if len(trace.attempts) > 1:
@@ -171,21 +172,26 @@ def _side_by_side(result: LookupResult, page: str) -> None:
 
 def _choose(slot: str, key: str | None) -> None:
     # A chart forgets its selection when its figure changes and then reports an empty one: that chooses nothing.
+    print("CHOOSE", slot, key, flush=True)
     if key is not None:
         st.session_state[slot] = key
 
 
-def _clicked(event: object) -> str | None:
+def _clicked(event: Any) -> str | None:
     """The evidence key of the point that was clicked."""
-    points = event["selection"]["points"] if isinstance(event, Mapping) else []
+    points = event["selection"]["points"] if event else []
     data = points[0].get("customdata") if points else None
-    if isinstance(data, Mapping):
-        data = list(data.values())
     return str(data[0]) if data else None
 
 
-def _picked(event: object, keys: list[str]) -> str | None:
-    """The evidence key of the row that was chosen, by its box or by any of its cells."""
-    selection = event["selection"] if isinstance(event, Mapping) else {}
-    places = [*selection.get("rows", []), *(cell[0] for cell in selection.get("cells", []))]
-    return keys[places[-1]] if places and 0 <= places[-1] < len(keys) else None
+def _picked(event: Any, keys: list[str]) -> str | None:
+    """The evidence key of the row in which a cell was chosen."""
+    at = place(event)
+    return keys[at] if at is not None and at < len(keys) else None
+
+
+def place(event: Any) -> int | None:
+    """The row of the chosen cell, by mouse or arrow keys. (Boxes for whole rows would keep an older choice beside a
+    newer one, with no telling which came last.)"""
+    cells = event["selection"]["cells"] if event else []
+    return int(cells[-1][0]) if cells else None
