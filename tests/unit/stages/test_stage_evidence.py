@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from core.analysis import near_copy_key
 from core.model import Candidate, DropReason, FallbackReason, Stage
-from core.stages.evidence import Selected, by_document, fallback_reason, replaced, select
+from core.stages.evidence import Selected, by_document, copy_keys, fallback_reason, replaced, select
 
 
 def candidate(key: str, content: str = "", doc: str = "", **fields: Any) -> Candidate:
@@ -174,6 +177,34 @@ def test_empty_texts_are_not_copies_of_each_other() -> None:
 def test_nothing_in_nothing_out() -> None:
     result = chosen()
     assert (result.evidence, result.candidates, result.count_in, result.count_out) == ((), (), 0, 0)
+
+
+# ------------------------------------------------------------------------------------------------ finding copies
+
+
+bodies = st.sampled_from(
+    ["連接池耗盡", "连接池耗尽", "Redis pool", "REDIS  POOL", "ＲＥＤＩＳ", "e\u0301té", "2026-01-02", "①②", "!", " "]
+)
+
+
+@given(st.lists(st.lists(bodies, max_size=30).map("".join), max_size=12))
+def test_the_short_way_to_copies_finds_the_same_as_folding_every_text(contents: list[str]) -> None:
+    whole = [near_copy_key(text) for text in contents]
+    found = copy_keys(contents)
+
+    for i, key in enumerate(whole):
+        for j in range(i):
+            assert (found[i] == found[j] != "") == (key == whole[j] != "")
+
+
+def test_long_copies_with_other_spacing_width_and_script_are_found() -> None:
+    text = "連接池耗盡時，先看應用端的連接數。" * 20
+    other = "连接池耗尽时,先看应用端的连接数." * 20
+    spaced = "   " + " ".join(text)
+    keys_ = copy_keys([text, "另一段文字" * 40, other, spaced])
+
+    assert keys_[0] == keys_[2] == keys_[3] != ""
+    assert keys_[1] == ""
 
 
 # ------------------------------------------------------------------------------------------------ fallback

@@ -68,7 +68,7 @@ def test_each_matched_alias_adds_its_canonical_term_once() -> None:
 
 
 def test_a_term_that_the_query_already_holds_is_not_added_again() -> None:
-    assert rewrite("OutOfMemory on redis", ("outofmemory", "kafka")) == "OutOfMemory on redis kafka"
+    assert rewrite("OutOfMemory on redis", ("OutOfMemory", "kafka")) == "OutOfMemory on redis kafka"
     assert rewrite("redisson", ("redis",)) == "redisson redis"
 
 
