@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from core.adapters.memory_index import MemoryIndex
+from core.analysis import search_text
 from core.errors import IndexNotReady, RagError
 from core.lookup import LookupOutcome, LookupRequest, LookupService, WhatIf
 from core.model import (
@@ -65,7 +66,7 @@ def row(
     revision: int = 1,
     title: str = "",
 ) -> IndexRow:
-    """A stored chunk ``distance`` away from every query; ``words`` are its BM25 tokens."""
+    """A stored chunk ``distance`` away from every query; ``words`` are its text for BM25."""
     chunk = Chunk(
         evidence_key=evidence_key(doc_id, index),
         doc_id=doc_id,
@@ -78,7 +79,7 @@ def row(
         kb_scope=scope,
         revision=revision,
     )
-    return IndexRow(chunk, words or content, at_distance(distance))
+    return IndexRow(chunk, search_text(words or content), at_distance(distance))
 
 
 @dataclass
@@ -207,3 +208,25 @@ def world(
 
 def make_settings(**sections: Any) -> Settings:
     return load(environ={"RAG_SETTINGS": "/nonexistent/settings.toml"}, **sections)
+
+
+REDIS_ONLY = FixedL0(L0Match(category_filter="redis", domain_hints=("redis",)))
+
+
+def candidates(outcome: Any, attempt: int = -1) -> dict[str, Any]:
+    return {c.evidence_key: c for c in outcome.result.retrieval_trace.attempts[attempt].candidates}
+
+
+def keys(outcome: Any) -> list[str]:
+    return [piece.evidence_key for piece in outcome.result.evidence]
+
+
+def pool_world(**options: Any) -> World:
+    return world(
+        [
+            row("redis/pool", "连接池耗尽先看 maxTotal", distance=0.2, words="redis pool 连接", category="redis"),
+            row("redis/slow", "大 key 导致变慢", distance=0.8, words="redis slow", category="redis"),
+            row("mysql/lock", "锁等待超时", distance=1.6, words="mysql pool", category="mysql"),
+        ],
+        **options,
+    )
