@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from core.errors import InvalidSettings, RagError, redact
+from core.errors import Busy, InvalidSettings, RagError, redact
 from core.lookup_request import LookupOutcome
 from core.lookup_run import Run
 from core.model import EvidenceStatus, LookupResult, RagToolResult, Stage, StageStatus, StageTrace
@@ -17,9 +17,11 @@ from core.ports import AuditReceipt, AuditRecord, AuditSink
 from core.stages.assemble import assemble_failure
 from core.stages.project import Bounds, Projected, project, readable
 from core.stages.transform import MAX_QUERY_CHARS
+from core.workers import Workers
 
 log = logging.getLogger("core.lookup")
 FAILED: Final = "failed"
+_GRACE: Final = 1.0  # seconds for a sink to find its outbox after the database has let its time pass
 
 
 def project_result(result: LookupResult, tool_call_id: str, bounds: Bounds) -> Projected:
@@ -59,11 +61,15 @@ def hand_over(
     result: LookupResult,
     error: RagError | None,
     audit: AuditSink,
+    pool: Workers,
     *,
     settings_snapshot: Mapping[str, Any],
     timeout: float,
 ) -> LookupOutcome:
-    """Writes the audit record, then returns. The stored times end before the audit; the returned object adds its own."""
+    """Writes the audit record, then returns. The stored times end before the audit; the returned object adds its own.
+
+    The sink keeps to ``timeout`` by itself; one that hangs all the same is left after a second more.
+    """
     request = run.request
     record = AuditRecord(
         invocation_id=run.invocation_id,
@@ -76,7 +82,7 @@ def hand_over(
     )
     began = time.perf_counter()
     try:
-        receipt = audit.record(record, timeout=timeout)
+        receipt = _recorded(audit, record, pool, timeout)
     except Exception as exc:  # noqa: BLE001 - an answer that was found is not lost because its record was
         log.error("lookup %s was not audited: %s: %s", run.trace_id, type(exc).__name__, redact(exc))
         receipt = AuditReceipt(run.invocation_id, FAILED, 0.0, f"{type(exc).__name__}: {redact(exc)}")
@@ -86,3 +92,10 @@ def hand_over(
     audited = StageTrace(Stage.AUDIT, status, ms=ms, reason=receipt.reason)
     trace = replace(trace, timings=replace(trace.timings, audit_ms=ms), stages=(*trace.stages, audited))
     return LookupOutcome(replace(result, retrieval_trace=trace), receipt, error)
+
+
+def _recorded(audit: AuditSink, record: AuditRecord, pool: Workers, timeout: float) -> AuditReceipt:
+    try:
+        return pool.call(lambda: audit.record(record, timeout=timeout), timeout + _GRACE, "the audit")
+    except Busy:  # every thread hangs in a store: the record of that is the last thing to leave out
+        return audit.record(record, timeout=timeout)

@@ -94,7 +94,7 @@ class LookupService:
         if error is not None:
             result = failure(run, error, self._bounds)
         timeout = self.settings.audit.timeout
-        return hand_over(run, result, error, self.audit, settings_snapshot=self._public, timeout=timeout)
+        return hand_over(run, result, error, self.audit, self.pool, settings_snapshot=self._public, timeout=timeout)
 
     # ------------------------------------------------------------------------------------------- the picture
 

@@ -60,12 +60,14 @@ class Run:
         self.reranker_model: str | None = None
         self._clock = clock
         self._began = time.perf_counter()
+        self._started = clock.monotonic()
         self._deadline: float | None = None
         self._fingerprint = fingerprint
         self._code_version = code_version
 
-    def start_deadline(self, seconds: float) -> None:
-        self._deadline = self._clock.monotonic() + seconds
+    def set_deadline(self, seconds: float) -> None:
+        """The whole lookup may take ``seconds``, counted from its beginning."""
+        self._deadline = self._started + seconds
 
     def left(self, limit: float) -> float:
         """Seconds that the next call may take: ``limit``, or what the whole lookup still has. Raises DeadlineExceeded

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from core.errors import DeadlineExceeded, ProfileMismatch, RagError, StoreUnavailable
+import logging
+import math
+
+from core.errors import DeadlineExceeded, ProfileMismatch, RagError, StoreUnavailable, redact
 from core.lookup_run import Ready, Run
-from core.model import EmbeddingProfile, Generation, QualityBasis, SearchFilter
+from core.model import Branch, EmbeddingProfile, Generation, Mode, QualityBasis, SearchFilter, StageStatus
 from core.ports import Embedder, VectorIndex
 from core.query_vectors import QueryVectors
 from core.settings import Settings
 from core.stages.retrieve import Retrieved, Search, retrieve
 from core.workers import Workers
 
+log = logging.getLogger(__name__)
+
 
 class Searcher:
-    """Shared by all lookups of a process. A collection is cold until one whole search over it has succeeded: calls are
-    given ``retrieval.warming_timeout`` until then."""
+    """Shared by all lookups of a process. A branch of a collection is cold until a search over it has succeeded: calls
+    are given ``retrieval.warming_timeout`` until then."""
 
     def __init__(self, index: VectorIndex, embedder: Embedder, pool: Workers, settings: Settings) -> None:
         self.index = index
@@ -22,7 +27,8 @@ class Searcher:
         self.pool = pool
         self.vectors = QueryVectors(settings.embedding.query_cache)
         self._settings = settings
-        self._warm: frozenset[str] = frozenset()
+        self._warm: frozenset[tuple[str, Branch]] = frozenset()
+        self._profile_known = False
 
     @property
     def warming(self) -> bool:
@@ -32,21 +38,27 @@ class Searcher:
         """Loads model and collection. Raises what the model or the store raises."""
         self.embedder.warm()
         self.index.warm(generation, timeout=self._settings.retrieval.warming_timeout)
-        self._warm |= {generation.collection}
+        self._warm |= {(generation.collection, branch) for branch in Branch}
 
     def lookup_timeout(self, generation: Generation | None = None) -> float:
         """Seconds for a whole lookup on ``generation`` (None: not known yet)."""
         limits = self._settings.retrieval
-        cold = self.warming if generation is None else generation.collection not in self._warm
+        cold = self.warming if generation is None else (generation.collection, Branch.DENSE) not in self._warm
         return max(limits.lookup_timeout, limits.warming_timeout) if cold else limits.lookup_timeout
 
-    def profile(self, generation: Generation) -> EmbeddingProfile:
+    def profile(self, run: Run, generation: Generation) -> EmbeddingProfile:
         """The running model's profile (its calibration may be newer than the generation), or the generation's while
         the model is away. Raises ProfileMismatch: vectors of two models are never compared."""
         stored = generation.profile
         try:
-            running = self.embedder.profile
-        except RagError:
+            if self._profile_known:
+                running = self.embedder.profile
+            else:  # an endpoint may have to be asked for its dimension first, and may hang
+                timeout = run.left(self._settings.embedding.timeout)
+                running = self.pool.call(lambda: self.embedder.profile, timeout, "the embedding model")
+                self._profile_known = True
+        except Exception as exc:  # noqa: BLE001 - whatever the model raises, the dense branch will report it
+            log.warning("the embedding model does not say what it is: %s: %s", type(exc).__name__, redact(exc))
             return stored
         if running.profile_id != stored.profile_id:
             raise ProfileMismatch(
@@ -60,7 +72,7 @@ class Searcher:
         generation, knobs, settings = ready.snapshot.generation, ready.knobs, self._settings
         profile_id = generation.profile.profile_id
         known = self.vectors.get(profile_id, query)
-        warm, slow = generation.collection in self._warm, settings.retrieval.warming_timeout
+        warm, slow = self._is_warm(generation, knobs.mode), settings.retrieval.warming_timeout
         search = Search(
             query=query,
             generation=generation,
@@ -71,15 +83,21 @@ class Searcher:
             rrf_k=knobs.rrf_k,
             embedding_timeout=run.left(settings.embedding.timeout if warm else slow),
             branch_timeout=run.left(settings.retrieval.branch_timeout if warm else slow),
+            time_left=run.left(math.inf),
             with_vectors=knobs.bm25_only is QualityBasis.DENSE_EXACT,
             vector=known,
         )
         found = retrieve(self.index, self.embedder, self.pool, search)
         if found.vector is not None and known is None:
             self.vectors.put(profile_id, query, found.vector)
-        if found.whole:
-            self._warm |= {generation.collection}
+        answered = {(generation.collection, b.branch) for b in found.branches if b.status is StageStatus.COMPLETE}
+        if not answered <= self._warm:
+            self._warm |= answered
         return found, None if found.vector is None else known is not None
+
+    def _is_warm(self, generation: Generation, mode: Mode) -> bool:
+        wanted = Branch if mode is Mode.HYBRID else (Branch.DENSE,)
+        return all((generation.collection, branch) in self._warm for branch in wanted)
 
 
 def no_branch(found: Retrieved) -> RagError:

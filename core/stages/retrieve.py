@@ -32,8 +32,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What one attempt asks. Timeouts in seconds; ``with_vectors``: BM25 hits bring their stored vector; ``vector`` is
-    the query's, where it is already known."""
+    """What one attempt asks. Timeouts in seconds, ``time_left`` for all of it together; ``with_vectors``: BM25 hits bring
+    their stored vector; ``vector`` is the query's, where it is already known."""
 
     query: str
     generation: Generation
@@ -44,6 +44,7 @@ class Search:
     rrf_k: int
     embedding_timeout: float
     branch_timeout: float
+    time_left: float = math.inf
     with_vectors: bool = True
     vector: Any = None
 
@@ -82,7 +83,8 @@ def retrieve(index: VectorIndex, embedder: Embedder, pool: Executor, search: Sea
     if not search.where.scopes.everything and not search.where.scopes.names:
         return _nothing(wanted, search, expression)  # an empty set of scopes admits nothing: no store need be asked
 
-    text = search_text(search.query) if (Branch.BM25 in wanted) else ""
+    ends = time.perf_counter() + search.time_left
+    text = search_text(search.query) if Branch.BM25 in wanted else ""
     bm25 = None
     if Branch.BM25 in wanted:
         bm25 = _start(
@@ -98,13 +100,14 @@ def retrieve(index: VectorIndex, embedder: Embedder, pool: Executor, search: Sea
         )
     embedded = _embed(embedder, pool, search)
     dense = server = None
-    if embedded.value is not None:
+    timeout = min(search.branch_timeout, ends - time.perf_counter())
+    if embedded.value is not None and timeout <= 0:
+        embedded = replace(embedded, error=DeadlineExceeded("the lookup's time was used up before the dense search"))
+    elif embedded.value is not None:
         vector = embedded.value
         dense = _start(
             pool,
-            lambda: index.search_dense(
-                search.generation, vector, search.where, search.limit, timeout=search.branch_timeout
-            ),
+            lambda: index.search_dense(search.generation, vector, search.where, search.limit, timeout=timeout),
         )
         if search.fusion is Fusion.SERVER and bm25 is not None:
             server = _start(
@@ -117,20 +120,16 @@ def retrieve(index: VectorIndex, embedder: Embedder, pool: Executor, search: Sea
                     search.limit,
                     window=2 * search.limit,  # the union, so that what lies beyond the window has a rank too
                     rrf_k=search.rrf_k,
-                    timeout=search.branch_timeout,
+                    timeout=timeout,
                 ),
             )
 
     settled: dict[Branch, _Settled[SearchAnswer]] = {
-        Branch.DENSE: _finish(dense, search.branch_timeout, "the dense search")
-        if dense
-        else _Settled(error=embedded.error)
+        Branch.DENSE: _finish(dense, timeout, "the dense search") if dense else _Settled(error=embedded.error)
     }
     if bm25:
         settled[Branch.BM25] = _finish(bm25, search.branch_timeout, "the BM25 search")
-    rows: _Settled[tuple[FusedRow, ...]] = (
-        _finish(server, search.branch_timeout, "the store's fusion") if server else _Settled()
-    )
+    rows: _Settled[tuple[FusedRow, ...]] = _finish(server, timeout, "the store's fusion") if server else _Settled()
     return _gather(search, expression, settled, embedded, rows)
 
 
