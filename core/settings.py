@@ -31,14 +31,14 @@ class MilvusSettings(_Part):
     uri: str = Field(
         "data/milvus.db", description="a path ending in .db (Milvus Lite, served locally) or http(s)://host:port"
     )
-    token: SecretStr = SecretStr("")
+    token: SecretStr = Field(SecretStr(""), description="of a cluster that asks for one; a secret")
     collection: str = Field(
         "biz", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$", description="letters, digits and _; names the alias"
     )
     idle_seconds: float = Field(
         1800, ge=5, description="the local server ends after this many seconds without a client"
     )
-    connect_timeout: float = Field(10.0, gt=0, le=120)
+    connect_timeout: float = Field(10.0, gt=0, le=120, description="seconds to open a connection")
 
     @field_validator("uri")
     @classmethod
@@ -54,11 +54,11 @@ class DatabaseSettings(_Part):
         description="sqlite:///FILE or mysql+pymysql://user:password@host:3306/name?charset=utf8mb4",
     )
     host: str = Field("", description="with user, password and name instead of url: joined and escaped here")
-    port: int = Field(3306, ge=1, le=65535)
-    user: str = ""
-    password: SecretStr = SecretStr("")
-    name: str = ""
-    connect_timeout: float = Field(3.0, gt=0, le=60)
+    port: int = Field(3306, ge=1, le=65535, description="with host")
+    user: str = Field("", description="with host")
+    password: SecretStr = Field(SecretStr(""), description="with host, taken literally; a secret")
+    name: str = Field("", description="with host: the database")
+    connect_timeout: float = Field(3.0, gt=0, le=60, description="seconds to open a connection to a server")
 
 
 class EmbeddingSettings(_Part):
@@ -66,13 +66,13 @@ class EmbeddingSettings(_Part):
         "e5", description="e5 (quality), use (speed, any platform) or openai (an endpoint)"
     )
     base_url: str = Field("", description="of an OpenAI-compatible endpoint, without /embeddings: http://host:port/v1")
-    model: str = ""
-    api_key: SecretStr = SecretStr("")
+    model: str = Field("", description="the name that the endpoint knows its model by")
+    api_key: SecretStr = Field(SecretStr(""), description="of the endpoint; a secret")
     dimension: int = Field(0, ge=0, le=32768, description="of the endpoint's vectors; 0 asks the endpoint once")
-    query_prefix: str = ""
-    passage_prefix: str = ""
+    query_prefix: str = Field("", description="put before each query, for models that want one ('query: ')")
+    passage_prefix: str = Field("", description="put before each passage ('passage: ')")
     send_input_type: bool = Field(False, description="send input_type query/passage to the endpoint")
-    batch_size: int = Field(16, ge=1, le=512)
+    batch_size: int = Field(16, ge=1, le=512, description="passages in one request or one run of the model")
     timeout: float = Field(3.0, gt=0, le=120, description="seconds for one query")
     batch_timeout: float = Field(120.0, gt=0, le=3600, description="seconds for one batch of passages")
     threads: int = Field(2, ge=1, le=64, description="of the packaged e5 engine")
@@ -81,13 +81,13 @@ class EmbeddingSettings(_Part):
 
 
 class RerankSettings(_Part):
-    enabled: bool = False
+    enabled: bool = Field(False, description="order the first candidates by a cross-encoder behind rerank.url")
     url: str = Field("", description="the endpoint in full: http://host:port/rerank or …/v1/rerank")
-    model: str = ""
+    model: str = Field("", description="the name that the endpoint knows its model by")
     dialect: Literal["standard", "tei"] = Field("standard", description="standard (Jina, Cohere, vLLM) or tei")
-    api_key: SecretStr = SecretStr("")
-    top_n: int = Field(20, ge=1, le=200)
-    timeout: float = Field(2.0, gt=0, le=60)
+    api_key: SecretStr = Field(SecretStr(""), description="of the endpoint; a secret")
+    top_n: int = Field(20, ge=1, le=200, description="candidates given to the reranker; those beyond drop out")
+    timeout: float = Field(2.0, gt=0, le=60, description="seconds; then the fusion order stays")
 
     @model_validator(mode="after")
     def _needs_url(self) -> RerankSettings:
@@ -97,15 +97,17 @@ class RerankSettings(_Part):
 
 
 class SearchSettings(_Part):
-    mode: Mode = Mode.HYBRID
+    mode: Mode = Field(Mode.HYBRID, description="hybrid (production) or dense (comparison, troubleshooting)")
 
 
 class HybridSettings(_Part):
-    rrf_k: int = Field(60, ge=1, le=10_000)
-    fusion: Fusion = Fusion.CLIENT
-    dense_weight: float = Field(1.0, ge=0, le=100)
-    bm25_weight: float = Field(1.0, ge=0, le=100)
-    rank_window_size: int | None = Field(None, ge=1, le=1000, description="default: rag.retrieve_k")
+    rrf_k: int = Field(60, ge=1, le=10_000, description="k of reciprocal rank fusion: w / (k + rank)")
+    fusion: Fusion = Field(Fusion.CLIENT, description="client (fused here) or server (Milvus's own RRF); one order")
+    dense_weight: float = Field(1.0, ge=0, le=100, description="weight of the dense branch in the fusion")
+    bm25_weight: float = Field(1.0, ge=0, le=100, description="weight of the BM25 branch in the fusion")
+    rank_window_size: int | None = Field(
+        None, ge=1, le=1000, description="fused candidates kept; empty: rag.retrieve_k"
+    )
 
     @model_validator(mode="after")
     def _weights(self) -> HybridSettings:
@@ -120,22 +122,22 @@ class RetrievalSettings(_Part):
     search: SearchSettings = SearchSettings()
     hybrid: HybridSettings = HybridSettings()
     kb_scope: str | tuple[str, ...] = Field("", description="'' is default; '*' is all, explicitly; or a list of names")
-    branch_timeout: float = Field(2.0, gt=0, le=60)
-    warming_timeout: float = Field(30.0, gt=0, le=600)
-    lookup_timeout: float = Field(8.0, gt=0, le=600)
+    branch_timeout: float = Field(2.0, gt=0, le=60, description="seconds for one branch's search")
+    warming_timeout: float = Field(30.0, gt=0, le=600, description="the same while the collection is cold")
+    lookup_timeout: float = Field(8.0, gt=0, le=600, description="seconds for a whole lookup")
 
 
 class RagSettings(_Part):
-    retrieve_k: int = Field(20, ge=1, le=200)
-    return_n: int = Field(5, ge=1, le=100)
-    max_chunks_per_document: int = Field(2, ge=1, le=100)
+    retrieve_k: int = Field(20, ge=1, le=200, description="hits asked of each branch")
+    return_n: int = Field(5, ge=1, le=100, description="pieces of evidence")
+    max_chunks_per_document: int = Field(2, ge=1, le=100, description="pieces of evidence from one document")
 
 
 class QualitySettings(_Part):
     """Null: the value of the embedding profile."""
 
-    min_distance: float | None = Field(None, ge=0, le=4)
-    max_distance: float | None = Field(None, gt=0, le=4)
+    min_distance: float | None = Field(None, ge=0, le=4, description="squared L2 at which quality is 1")
+    max_distance: float | None = Field(None, gt=0, le=4, description="squared L2 at which quality is 0")
     precise_threshold: float | None = Field(
         None, ge=0, le=1, description="quality from which a lookup is PRECISE; higher is stricter"
     )
@@ -160,34 +162,36 @@ class QualitySettings(_Part):
 
 
 class PackSettings(_Part):
-    char_budget: int = Field(4000, ge=1, le=1_000_000)
+    char_budget: int = Field(4000, ge=1, le=1_000_000, description="characters of the packed text, separators included")
 
 
 class ProjectionSettings(_Part):
-    max_query_chars: int = Field(500, ge=1, le=8000)
-    max_excerpt_chars: int = Field(1200, ge=1, le=100_000)
-    max_evidence: int = Field(8, ge=1, le=100)
-    max_bytes: int = Field(16_384, ge=256, le=4_194_304)
+    max_query_chars: int = Field(500, ge=1, le=8000, description="of the query as the agent gets it back")
+    max_excerpt_chars: int = Field(1200, ge=1, le=100_000, description="of one excerpt")
+    max_evidence: int = Field(8, ge=1, le=100, description="pieces of evidence for the agent")
+    max_bytes: int = Field(16_384, ge=256, le=4_194_304, description="of the whole answer as UTF-8 JSON")
 
 
 class AuditSettings(_Part):
-    content: Literal["redacted", "full", "none"] = "redacted"
+    content: Literal["redacted", "full", "none"] = Field(
+        "redacted", description="redacted: hashes and lengths; full: raw and agent result too; none: neither"
+    )
     outbox: str = Field("data/outbox", description="folder of records that wait for the database")
     timeout: float = Field(0.05, gt=0, le=60, description="seconds the database may take before the outbox serves")
-    hmac_key: SecretStr = SecretStr("")
+    hmac_key: SecretStr = Field(SecretStr(""), description="keys the chain of records; a secret, kept elsewhere")
     console_queries: bool = Field(True, description="keep the text of console lookups (history, replay, promotion)")
-    console_query_days: int = Field(30, ge=1, le=3650)
+    console_query_days: int = Field(30, ge=1, le=3650, description="days that such a text is kept")
     timezone: str = Field("UTC", description="in which pages show times, by IANA name")
 
 
 class KnowledgeSettings(_Part):
-    source: str = "knowledge_base"
-    uploads: str = "data/uploads"
+    source: str = Field("knowledge_base", description="folder of markdown files; never written to")
+    uploads: str = Field("data/uploads", description="second folder, for documents added by command or page")
     shipped_vectors: str = Field(
         "knowledge_base/.vectors", description="folder of vectors imported into an empty cache"
     )
-    chunk_target: int = Field(800, ge=100, le=10_000)
-    chunk_max: int = Field(1200, ge=200, le=20_000)
+    chunk_target: int = Field(800, ge=100, le=10_000, description="characters that a chunk aims at")
+    chunk_max: int = Field(1200, ge=200, le=20_000, description="characters that no chunk exceeds")
     min_document_ratio: float = Field(
         0.5, ge=0, le=1, description="a rebuild below this share of the old documents is refused"
     )
@@ -203,7 +207,7 @@ class AuthSettings(_Part):
     mode: Literal["local", "header"] = Field(
         "local", description="local: whoever reaches the loopback console; header: a proxy names the user"
     )
-    user_header: str = "X-Forwarded-User"
+    user_header: str = Field("X-Forwarded-User", description="with mode = header: set by the proxy, and only by it")
     operators: tuple[str, ...] = Field(
         (), description="with mode = header: who may rebuild, roll back, accept a baseline"
     )
@@ -212,8 +216,8 @@ class AuthSettings(_Part):
 
 class TelemetrySettings(_Part):
     endpoint: str = Field("", description="OTLP/HTTP endpoint; empty: off")
-    sample_rate: float = Field(1.0, ge=0, le=1)
-    content: bool = False
+    sample_rate: float = Field(1.0, ge=0, le=1, description="share of lookups that are exported")
+    content: bool = Field(False, description="also export query and evidence text")
 
 
 class Settings(_Part):

@@ -10,7 +10,7 @@ import pytest
 
 from core.errors import InvalidSettings, redact
 from core.model import Mode
-from core.settings import load
+from core.settings import ROOT, describe, load
 
 
 def test_the_environment_overrides_the_file_and_the_file_the_defaults(tmp_path: Path) -> None:
@@ -96,3 +96,9 @@ def test_case_119_no_message_holds_a_secret_but_the_host_stays(text: str) -> Non
     line = redact(text, secrets=("S3cr3t-CANARY",))
     assert "CANARY" not in line
     assert "db" in line
+
+
+def test_the_reference_of_settings_is_up_to_date_and_explains_every_key() -> None:
+    written = (ROOT / "docs" / "SETTINGS.md").read_text(encoding="utf-8")
+    assert written == describe() + "\n", "write it anew: python -m core settings --markdown > docs/SETTINGS.md"
+    assert "|  |\n" not in written
