@@ -6,7 +6,18 @@ SQLite does not enforce widths and MySQL refuses or cuts by its mode: so the rec
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Final
+
+
+class Status(StrEnum):
+    """``status`` of a record: what became of the call."""
+
+    OK = "ok"  # it was answered, degraded or with nothing found also
+    REFUSED = "refused"  # what was asked cannot be searched (exit 2 on the command line)
+    TIMEOUT = "timeout"
+    ERROR = "error"
+
 
 INVOCATION_CHARS: Final[Mapping[str, int]] = {
     "invocation_id": 64,
@@ -45,10 +56,18 @@ QUERY_CHARS: Final = 8_000
 KEY_CHARS: Final = 512
 """Of an evidence key or document id inside an index key (4 bytes a character, 3,072 bytes a key)."""
 
-JSON_BYTES: Final = 4 * 1024 * 1024
-"""Of one JSON column (UTF-8). Larger values are shortened as data, so that what is stored always parses."""
+JSON_BYTES: Final = 1024 * 1024
+"""Of one JSON column (UTF-8). Larger values are shortened as data, so that what is stored always parses. All of them in
+one statement, escaped, stay below the 16 MiB that MariaDB takes by default (``max_allowed_packet``)."""
 
 SEARCH_CHARS: Final = 4_000
+"""Of ``search_text``: lines of what is stored and may be looked for, each through ``fold``."""
+
+
+def fold(text: str) -> str:
+    """``text`` as ``search_text`` holds it: what is looked for goes through the same function."""
+    return text.casefold()
+
 
 TIMES: Final = (
     "query_rewrite_ms",

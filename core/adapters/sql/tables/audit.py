@@ -133,6 +133,7 @@ WRITER: Final[Table] = table(
     chars("writer", 64),
     Column("seq", BigInteger, nullable=False),
     chars("row_hash", HASH),
+    chars("seal", HASH),  # hash over the head itself, so that it cannot be set back without the key
     chars("key_id", 16),  # which HMAC key the chain is kept with; empty: none
     Column("created_at", UtcDateTime, nullable=False),
     Column("changed_at", UtcDateTime, nullable=False),

@@ -150,6 +150,7 @@ def upgrade() -> None:
         sa.Column("writer", sa.String(length=64), nullable=False),
         sa.Column("seq", sa.BigInteger(), nullable=False),
         sa.Column("row_hash", sa.String(length=64), nullable=False),
+        sa.Column("seal", sa.String(length=64), nullable=False),
         sa.Column("key_id", sa.String(length=16), nullable=False),
         sa.Column("created_at", UtcDateTime(), nullable=False),
         sa.Column("changed_at", UtcDateTime(), nullable=False),
