@@ -89,13 +89,16 @@ def retrieve(index: VectorIndex, embedder: Embedder, pool: Executor, search: Sea
     if Branch.BM25 in wanted:
         bm25 = _start(
             pool,
-            lambda: index.search_bm25(
-                search.generation,
-                text,
-                search.where,
+            lambda: _cleaned(
+                index.search_bm25(
+                    search.generation,
+                    text,
+                    search.where,
+                    search.limit,
+                    timeout=search.branch_timeout,
+                    with_vectors=search.with_vectors,
+                ),
                 search.limit,
-                timeout=search.branch_timeout,
-                with_vectors=search.with_vectors,
             ),
         )
     embedded = _embed(embedder, pool, search)
@@ -107,7 +110,9 @@ def retrieve(index: VectorIndex, embedder: Embedder, pool: Executor, search: Sea
         vector = embedded.value
         dense = _start(
             pool,
-            lambda: index.search_dense(search.generation, vector, search.where, search.limit, timeout=timeout),
+            lambda: _cleaned(
+                index.search_dense(search.generation, vector, search.where, search.limit, timeout=timeout), search.limit
+            ),
         )
         if search.fusion is Fusion.SERVER and bm25 is not None:
             server = _start(
@@ -160,8 +165,9 @@ def _start(pool: Executor, call: Callable[[], T]) -> _Running[T]:
     return _Running(pool.submit(timed), time.perf_counter())
 
 
-def _finish(running: _Running[T], timeout: float, what: str) -> _Settled[T]:
-    """Waits until ``timeout`` seconds after the start, and not longer, however deep the call hangs."""
+def _finish(running: _Running[T], timeout: float, what: str, failure: type[RagError] = StoreUnavailable) -> _Settled[T]:
+    """Waits until ``timeout`` seconds after the start, and not longer, however deep the call hangs. A foreign error
+    becomes a ``failure``."""
     left = running.started + timeout - time.perf_counter()
     try:
         value, ms = running.future.result(timeout=max(left, 0.0))
@@ -172,7 +178,7 @@ def _finish(running: _Running[T], timeout: float, what: str) -> _Settled[T]:
     except RagError as exc:
         error = exc
     except Exception as exc:  # noqa: BLE001 - the edge: whatever a store or model raises is a failed call, not a crash
-        error = StoreUnavailable(f"{what} failed: {type(exc).__name__}: {redact(exc)}")
+        error = failure(f"{what} failed ({type(exc).__name__}: {redact(exc)}); run: python -m core doctor")
     return _Settled(error=error, ms=(time.perf_counter() - running.started) * 1000)
 
 
@@ -180,18 +186,21 @@ def _embed(embedder: Embedder, pool: Executor, search: Search) -> _Settled[Any]:
     if search.vector is not None:
         return _Settled(search.vector)
     timeout = search.embedding_timeout
-    running = _start(pool, lambda: embedder.embed_query(search.query, timeout=timeout))
-    settled = _finish(running, timeout, "the embedding model")
-    if settled.value is None:
-        return settled if settled.error else replace(settled, error=ModelUnavailable("the model gave no vector"))
-    vector = np.asarray(settled.value, dtype=np.float32)
     dimension = search.generation.profile.dimension
+    running = _start(pool, lambda: _checked(embedder.embed_query(search.query, timeout=timeout), dimension))
+    return _finish(running, timeout, "the embedding model", ModelUnavailable)
+
+
+def _checked(answer: Any, dimension: int) -> Any:
+    """A query vector, float32 of shape (dimension,). Raises ModelUnavailable for anything else."""
+    vector = np.asarray(answer, dtype=np.float32)
     if vector.shape != (dimension,):
-        wrong = f"the model gave a vector of shape {vector.shape}, the index holds {dimension} dimensions: rebuild it"
-        return replace(settled, value=None, error=ModelUnavailable(wrong))
+        raise ModelUnavailable(
+            f"the model gave a vector of shape {vector.shape}, the index holds {dimension} dimensions: rebuild it"
+        )
     if not np.isfinite(vector).all():
-        return replace(settled, value=None, error=ModelUnavailable("the model gave a vector that is not finite"))
-    return replace(settled, value=vector)
+        raise ModelUnavailable("the model gave a vector that is not finite; look at the embedding model")
+    return vector
 
 
 # --------------------------------------------------------------------------------------------- what came back
@@ -208,7 +217,7 @@ def _gather(
     traces, degraded, errors = [], [], []
     for branch, answer in settled.items():
         if answer.value is not None:
-            hits[branch] = clean_hits(answer.value, search.limit)
+            hits[branch] = answer.value.hits
         traces.append(_trace(branch, answer, search, expression, len(hits.get(branch, ()))))
         if answer.error is not None:
             errors.append(answer.error)
@@ -222,6 +231,11 @@ def _gather(
     return Retrieved(
         hits, tuple(traces), rows.value, embedded.value, embedded.ms, rows.ms, tuple(degraded), tuple(errors)
     )
+
+
+def _cleaned(answer: SearchAnswer, limit: int) -> SearchAnswer:
+    hits = clean_hits(answer, limit)
+    return answer if hits == answer.hits else replace(answer, hits=hits)
 
 
 def clean_hits(answer: SearchAnswer, limit: int) -> tuple[Hit, ...]:
