@@ -4,10 +4,11 @@ Milvus gets the tokens joined by spaces and its ``standard`` analyzer: since a t
 and a cluster leave it as it is, and a query meets the same tokens as the text. ``ANALYSIS_VERSION`` belongs to a
 generation: other rules demand a rebuild.
 
-    NFKC, invisible characters out → traditional to simplified → lower case
+    invisible characters out, NFKC → traditional to simplified → lower case
       Chinese       cut in search mode: 连接池耗尽 → 连接 连接池 耗尽
-      identifiers   whole and in parts: E-1024 → ex1024 1024;  foo_bar.baz() → fooxbarxbaz fooxbar foo bar baz
-      camel case    whole and in parts: KubePodCrashLooping → kubepodcrashlooping kube pod crash loop
+      identifiers   whole and in parts: E-1024 → ex1024 1024;  foo_bar.baz() → fooxbarxbaz fooxbar baz foo bar
+      versions      also without their v: v2.3.1 → v2x3x1 2x3x1 v2
+      camel case    whole and in parts: KubePodCrashLooping → kubepodcrashloop kube pod crash loop
       English       stemmed (Snowball): consumers → consum
 """
 
@@ -24,7 +25,7 @@ import regex
 import rjieba
 import snowballstemmer
 
-ANALYSIS_VERSION: Final = "1"
+ANALYSIS_VERSION: Final = "2"
 
 # A joiner must not split a token in the store's analyzer, so it is written as a letter: 2.3.1 and 2.3.10 stay apart.
 _JOINER: Final = "x"
@@ -40,13 +41,16 @@ _RUN = regex.compile(
     r"|(?P<word>[[\p{L}\p{N}\p{M}]--[\p{Han}A-Za-z0-9]]+)",
     regex.V1,
 )
-_SEGMENT = regex.compile(r"[./:@]+")
-_INNER = regex.compile(r"[_\-+]+")
+# Where an identifier comes apart: at its outer joiners, at all but the dot (versions, addresses), at dots, at all.
+_LEVELS = tuple(map(regex.compile, (r"[/:@]+", r"[_\-/:@+]+", r"[./:@]+", r"[._\-/:@+]+")))
+_VERSION = regex.compile(r"[vV]([0-9]+\.[0-9.]*[0-9])")
 _JOIN = regex.compile(r"[._\-/:@+]+")
 _CAMEL = regex.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_LETTERS = regex.compile(r"[A-Za-z]+")
 _GRAPHEME = regex.compile(r"\X")
 _NOT_ALNUM = regex.compile(r"[^\p{L}\p{N}]+")
-_LAST_DATE = regex.compile(r"[\s\p{P}\p{S}]*\d{4}\s*[-/.年]\s*\d{1,2}\s*[-/.月]\s*\d{1,2}\s*日?[\s\p{P}\p{S}]*$")
+_LAST_DATE = regex.compile(r"\d{4}\s?[-/.年]\s?\d{1,2}\s?[-/.月]\s?\d{1,2}\s?日?$")
+_DATE_CHARS: Final = 20
 
 # Words that ask instead of naming. In runbooks they are rare, so BM25 would take them for telling ones.
 _STOP: Final = frozenset(
@@ -65,8 +69,9 @@ _stemming = threading.local()
 def normalize(text: str) -> str:
     """``text`` in NFKC, without control, zero-width, bidi and other invisible characters, white space folded to single
     spaces and stripped. Lone surrogates go too. What a query is searched and shown as."""
-    folded = unicodedata.normalize("NFKC", text)
-    return str(_SPACE.sub(" ", _INVISIBLE.sub("", folded))).strip()
+    # Invisible ones go first: one between a letter and its accent would keep the two from composing.
+    folded = unicodedata.normalize("NFKC", _INVISIBLE.sub("", text))
+    return str(_SPACE.sub(" ", folded)).strip()
 
 
 def fold(text: str) -> str:
@@ -108,7 +113,11 @@ def near_copy_key(text: str) -> str:
     """Equal for texts that differ only in case, width, spacing, punctuation, simplified or traditional characters, or
     in one date at their very end. Empty for text without letters and digits."""
     folded = fold(text)
-    undated = _LAST_DATE.sub("", folded)
+    end = len(folded)
+    while end and not folded[end - 1].isalnum():
+        end -= 1
+    tail = max(0, end - _DATE_CHARS)
+    undated = folded[:tail] + _LAST_DATE.sub("", folded[tail:end])
     return str(_NOT_ALNUM.sub("", undated) or _NOT_ALNUM.sub("", folded))
 
 
@@ -119,19 +128,21 @@ def cut_graphemes(text: str, limit: int) -> str:
         return ""
     if len(text) <= limit:
         return text
-    # A cut is a border unless the grapheme that starts before it reaches past it; graphemes are short, so a window
-    # that starts at a safe place (white space or a plain letter) before the limit decides.
+    # Graphemes are found from a place that is a border for certain: between two plain characters before the limit.
     start = max(0, limit - 64)
-    while start > 0 and not (text[start].isascii() and text[start - 1].isascii()):
+    while start > 0 and not (_plain(text[start]) and _plain(text[start - 1])):
         start -= 1
-        if limit - start > 4096:
-            break
     end = start
     for match in _GRAPHEME.finditer(text, start):
         if match.end() > limit:
             break
         end = match.end()
     return text[:end]
+
+
+def _plain(char: str) -> bool:
+    """Neither joins what follows nor is joined to what stands before: printable ASCII, line feed, Chinese characters."""
+    return " " <= char <= "~" or "\u4e00" <= char <= "\u9fff" or char == "\n"
 
 
 def _simplified(text: str) -> str:
@@ -167,22 +178,23 @@ def _code(run: str) -> Iterator[str]:
     if run.isalpha() and (run.islower() or run.isupper() or run.istitle()):
         yield _stem(run.lower())
         return
-    segments = _SEGMENT.split(run)
-    wholes = [_JOIN.sub(_JOINER, run)]
-    wholes += [_INNER.sub(_JOINER, segment) for segment in segments]
-    wholes += [piece for segment in segments for piece in _INNER.split(segment)]
-    parts = [part for segment in segments for piece in _INNER.split(segment) for part in _CAMEL.findall(piece)]
+    levels = [level.split(run) for level in _LEVELS]
+    wholes = [run, *(version[1] for piece in levels[1] if (version := _VERSION.fullmatch(piece)))]
+    wholes += [whole for level in levels for whole in level]
+    parts = [part for piece in levels[-1] for part in _CAMEL.findall(piece)]
+    parts += [letters for piece in levels[-1] for letters in _LETTERS.findall(piece) if letters != piece]
     seen: set[str] = set()
-    for number, whole in enumerate(dict.fromkeys(w.lower() for w in wholes)):
-        token = whole[:_MAX_TOKEN] if number == 0 else _stem(whole)[:_MAX_TOKEN]
-        if token not in seen and (number == 0 or len(token) > 1):
+    for whole in (*wholes, *parts[:_MAX_PARTS]):
+        token = _whole(whole.lower())
+        if token not in seen and (not seen or len(token) > 1):
             seen.add(token)
             yield token
-    for part in parts[:_MAX_PARTS]:
-        token = _stem(part.lower())[:_MAX_TOKEN]
-        if len(token) > 1 and token not in seen:
-            seen.add(token)
-            yield token
+
+
+def _whole(word: str) -> str:
+    """Stemmed like any word where no joiner stands in it, so that a name met alone and inside a longer one is equal."""
+    joined = _JOIN.sub(_JOINER, word)
+    return joined[:_MAX_TOKEN] if joined != word else _stem(word)[:_MAX_TOKEN]
 
 
 @lru_cache(maxsize=65_536)
