@@ -214,6 +214,18 @@ class AuthSettings(_Part):
     viewers: tuple[str, ...] = Field((), description="with mode = header: who may look; empty: every named user")
 
 
+class EvaluationSettings(_Part):
+    folder: str = Field(
+        "eval/rag-retrieval", description="of cases/, fixtures/, seed-docs/ and reports/; baselines stand in reports/"
+    )
+    collection: str = Field(
+        "biz_eval", pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$", description="alias of the evaluation's own index"
+    )
+    max_drop: float = Field(0.4, ge=0, le=1, description="how far one reviewed case may fall before the gate closes")
+    depth: int = Field(100, ge=1, le=1000, description="of the branches that a snapshot probes beside the lookup")
+    gate_on_rebuild: bool = Field(False, description="a rebuild also has to pass the reviewed cases before its switch")
+
+
 class TelemetrySettings(_Part):
     endpoint: str = Field("", description="OTLP/HTTP endpoint; empty: off")
     sample_rate: float = Field(1.0, ge=0, le=1, description="share of lookups that are exported")
@@ -233,6 +245,7 @@ class Settings(_Part):
     audit: AuditSettings = AuditSettings()
     knowledge: KnowledgeSettings = KnowledgeSettings()
     auth: AuthSettings = AuthSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     root: Path = Field(ROOT, exclude=True)
 

@@ -54,13 +54,16 @@ def run_serve(args: argparse.Namespace) -> int:
 
     server = local_server(settings())
     if args.stop:
-        emit(args, {"stopped": server.stop()}, "stopped" if server else "")
+        stopped = server.stop()
+        emit(args, {"stopped": stopped}, "stopped" if stopped else "none was running")
         return 0
     if args.status:
         state = server.status()
-        emit(args, {"running": state is not None, "server": state}, "running" if state else "not running")
-        return 0 if state else 1
-    emit(args, {"address": server.ensure()}, f"serving on {server.ensure()}; it ends by itself when idle")
+        where = f"running on {state.uri} (pid {state.pid})" if state.running else "not running"
+        emit(args, {"running": state.running, "uri": state.uri, "pid": state.pid, "since": state.since}, where)
+        return 0 if state.running else 1
+    address = server.ensure()
+    emit(args, {"address": address}, f"serving on {address}; it ends by itself when idle")
     return 0
 
 

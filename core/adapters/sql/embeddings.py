@@ -30,7 +30,7 @@ class SqlEmbeddingCache:
                 EMBEDDING.c.profile_id == profile, EMBEDDING.c.text_hash.in_(batch)
             )
             rows = self._db.read(partial(fetch, query=query))
-            found |= {key: np.frombuffer(raw, _FLOAT32).astype(np.float32) for key, raw in rows}
+            found |= {row.text_hash: np.frombuffer(row.vector, _FLOAT32).astype(np.float32) for row in rows}
         return found
 
     def put(self, profile_id: str, vectors: Mapping[str, Any]) -> None:
