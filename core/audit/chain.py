@@ -1,0 +1,89 @@
+"""The chain over the record: each row's hash covers its content, its number, its writer and the hash before it.
+
+With a key the hashes are HMAC-SHA-256 and nobody without the key can write a row that fits. Without one they are plain
+SHA-256: whoever can write to the database and knows this file can compute a whole new chain, head included. Neither
+kind can tell that the whole database was set back to an older copy; a head noted elsewhere (``ChainReport.heads``) can.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+VERSION: Final = 1
+GENESIS: Final = "0" * 64
+"""``prev_hash`` of a writer's first row, and the hash of a head without rows."""
+_UNHASHED: Final = frozenset({"id", "row_hash"})
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a writer's chain ends. ``key_id`` names the HMAC key, empty without one."""
+
+    writer: str
+    seq: int
+    row_hash: str
+    seal: str
+    key_id: str
+
+
+class Hasher:
+    """Hashes of one key; ``""`` is no key."""
+
+    def __init__(self, key: str = "") -> None:
+        self._key = key.encode("utf-8", "surrogatepass")
+        self.key_id = hashlib.sha256(b"key\0" + self._key).hexdigest()[:16] if key else ""
+
+    def row(self, row: Mapping[str, Any]) -> str:
+        """The ``row_hash`` of a whole row, its chain columns included."""
+        return self._digest(b"row\0", _without_nulls({k: v for k, v in row.items() if k not in _UNHASHED}))
+
+    def seal(self, writer: str, seq: int, row_hash: str) -> str:
+        """What the head carries beside the last hash, so that it cannot be moved without the key."""
+        return self._digest(b"head\0", {"writer": writer, "seq": seq, "row_hash": row_hash})
+
+    def fits(self, head: Head) -> bool:
+        return hmac.compare_digest(self.seal(head.writer, head.seq, head.row_hash), head.seal)
+
+    def _digest(self, kind: bytes, value: Any) -> str:
+        data = kind + canonical(value)
+        if self._key:
+            return hmac.new(self._key, data, hashlib.sha256).hexdigest()
+        return hashlib.sha256(data).hexdigest()
+
+
+def canonical(value: Any) -> bytes:
+    """The bytes that are hashed: JSON with sorted keys, times in UTC with microseconds."""
+    return _ENCODER.encode(value).encode()
+
+
+def rows_hash(rows: Iterable[Mapping[str, Any]]) -> str:
+    """One plain SHA-256 over rows that belong to a record (its events, its trace); it stands in the chained row."""
+    return hashlib.sha256(canonical([_without_nulls(row) for row in rows])).hexdigest()
+
+
+def link(row: Mapping[str, Any], *, writer: str, seq: int, prev_hash: str, hasher: Hasher) -> dict[str, Any]:
+    """``row`` as the next of the chain."""
+    linked = {**row, "writer": writer, "seq": seq, "prev_hash": prev_hash, "hash_version": VERSION}
+    return {**linked, "row_hash": hasher.row(linked)}
+
+
+def _without_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A column that a later version adds does not change the hash of rows in which it is null."""
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def _moment(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+    raise TypeError(f"a {type(value).__name__} is no part of a record")
+
+
+_ENCODER: Final = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_moment
+)
