@@ -29,7 +29,8 @@ class PageSpec:
 QUERY: Final = PageSpec("query.py", "Query", "lookup")
 TRACE: Final = PageSpec("trace.py", "Trace", "trace-view")
 AUDIT: Final = PageSpec("audit.py", "Audit", "audit-log")
-PAGES: Final = (QUERY, TRACE)
+REBUILD: Final = PageSpec("rebuild.py", "Rebuild", "index")
+PAGES: Final = (QUERY, TRACE, REBUILD)
 
 
 def page(spec: PageSpec) -> st.Page:

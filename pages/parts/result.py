@@ -172,7 +172,6 @@ def _side_by_side(result: LookupResult, page: str) -> None:
 
 def _choose(slot: str, key: str | None) -> None:
     # A chart forgets its selection when its figure changes and then reports an empty one: that chooses nothing.
-    print("CHOOSE", slot, key, flush=True)
     if key is not None:
         st.session_state[slot] = key
 
