@@ -1,26 +1,35 @@
 """Front matter: the YAML block that starts on line 1 and closes on a line of its own.
 
 Values are read as the texts that stand there (no dates, no numbers, no booleans), so nothing can fail to serialise later.
+Keys are read without regard to case, and ``kb-scope`` as ``kb_scope``: a scope that is spelled a little differently must
+not fall back to the default one.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import yaml
 
+from core.analysis import cut_graphemes
 from core.errors import BadInput, RagError
 from core.filters import clean_filter_value, clean_scope
 
 KNOWN: Final = ("title", "category", "keywords", "aliases", "kb_scope")
-MAX_BLOCK_CHARS: Final = 1_000_000
+MAX_BLOCK_CHARS: Final = 262_144
 MAX_TITLE_CHARS: Final = 300
 MAX_TERM_CHARS: Final = 64
 MAX_TERMS_BYTES: Final = 8_192
 _SEPARATOR: Final = re.compile(r"[,，、;；\n]")
+_KEY_LINE: Final = re.compile(r"([\w-]+)[ \t]*:(?=\s|$)")
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
+
+
+_PROSE: Final = "the text between the first two --- lines is no metadata and stays in the body"
 
 
 class BadFrontMatter(BadInput):
@@ -46,13 +55,29 @@ class FrontMatter:
 
 
 class _TextLoader(yaml.SafeLoader):
-    """Scalars stay the texts they are; only null is null. Anchors are refused: they can unfold without end."""
+    """Scalars stay the texts they are; only null is null. Refused: anchors (they unfold without end), tags (their values
+    are no texts) and a key that stands twice in one mapping."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.events.AliasEvent):
-            event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # untyped in the stubs
-            raise yaml.MarkedYAMLError(problem="anchors and aliases are not allowed", problem_mark=event.start_mark)
+        event: Any = self.peek_event()  # type: ignore[no-untyped-call]  # untyped in the stubs
+        if isinstance(event, yaml.events.AliasEvent) or event.anchor is not None:
+            raise _refused("anchors and aliases are not allowed; write the value out", event.start_mark)
+        if getattr(event, "tag", None) not in {None, "!"}:
+            raise _refused(f"the tag {event.tag!r} is not allowed; write a plain value", event.start_mark)
         return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            name = key.value if isinstance(key.value, str) else ""
+            if name and name in seen:
+                raise _refused(f"{name!r} stands twice; keep one", key.start_mark)
+            seen.add(name)
+        return super().construct_mapping(node, deep)
+
+
+def _refused(problem: str, mark: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
 _TextLoader.yaml_implicit_resolvers = {
@@ -64,29 +89,32 @@ _TextLoader.yaml_implicit_resolvers = {
 def parse_front_matter(text: str) -> FrontMatter:
     """Splits and types the metadata of ``text``.
 
-    No block, an unclosed one, or one that is prose: all is body, the latter two with a warning. Raises BadFrontMatter
-    for YAML that cannot be read and for values of another type.
+    All is body where there is no block; with a warning where the block is unclosed or prose: no mapping, without a key we
+    know and with a blank line first or keys that are no plain names. Raises BadFrontMatter for YAML that cannot be read
+    and for values of another type.
     """
     block, body, body_line, warnings = _split(text)
     if block is None:
-        return FrontMatter("", "", clean_scope(""), (), {}, body, body_line, tuple(warnings))
+        return _bare(body, body_line, *warnings)
+    if block.startswith("\n") and not any(_key(name) in KNOWN for name in _lines_of(block)):
+        return _bare(text, 1, _PROSE)
     values = _load(block)
+    if values is None:
+        return _bare(body, body_line)
     if not isinstance(values, dict):
-        note = "the text between the first two --- lines is no metadata and stays in the body"
-        return (
-            FrontMatter("", "", clean_scope(""), (), {}, text, 1, (note,))
-            if values is not None
-            else _empty(body, body_line)
-        )
+        return _bare(text, 1, _PROSE)
+    values = _known_keys(values, _lines_of(block))
     unknown = [str(key) for key in values if key not in KNOWN]
     if unknown and len(unknown) == len(values):
+        if not all(map(_PLAIN_KEY.fullmatch, unknown)):
+            return _bare(text, 1, _PROSE)
         warnings.append(f"no known key in the front matter ({', '.join(unknown[:5])}); known: {', '.join(KNOWN)}")
     line = _lines_of(block)
     try:
         title = _text(values.get("title"), "title")
         if len(title) > MAX_TITLE_CHARS:
             warnings.append(f"title: {len(title)} characters, cut at {MAX_TITLE_CHARS}")
-            title = title[:MAX_TITLE_CHARS]
+            title = cut_graphemes(title, MAX_TITLE_CHARS)
         category = clean_filter_value(_text(values.get("category"), "category"), "category")
         scope = clean_scope(_text(values.get("kb_scope"), "kb_scope"))
         keywords = _bounded(_terms(values.get("keywords"), "keywords"), "keywords", warnings)
@@ -98,8 +126,24 @@ def parse_front_matter(text: str) -> FrontMatter:
     return FrontMatter(title, category, scope, keywords, aliases, body, body_line, tuple(warnings))
 
 
-def _empty(body: str, body_line: int) -> FrontMatter:
-    return FrontMatter("", "", clean_scope(""), (), {}, body, body_line, ())
+def _bare(body: str, body_line: int, *warnings: str) -> FrontMatter:
+    return FrontMatter("", "", clean_scope(""), (), {}, body, body_line, warnings)
+
+
+def _key(name: str) -> str:
+    """A key as it is compared: ``KB-Scope`` is ``kb_scope``."""
+    return name.strip().casefold().replace("-", "_")
+
+
+def _known_keys(values: dict[Any, Any], lines: Mapping[str, int]) -> dict[Any, Any]:
+    """``values`` with known keys in our spelling; a key that stands there in two spellings is refused."""
+    spelled: dict[Any, Any] = {}
+    for name, value in values.items():
+        key = _key(name) if isinstance(name, str) and _key(name) in KNOWN else name
+        if key in spelled:
+            raise BadFrontMatter(f"{key}: stands twice, also as {name!r}; keep one", lines.get(name, 2))
+        spelled[key] = value
+    return spelled
 
 
 def _split(text: str) -> tuple[str | None, str, int, list[str]]:
@@ -119,16 +163,17 @@ def _load(block: str) -> Any:
         return yaml.load(block, Loader=_TextLoader)  # a SafeLoader that also refuses anchors
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark
-        raise BadFrontMatter(
-            f"front matter is no YAML: {exc.problem}; quote the value or mend the indent",
-            (mark.line if mark else 0) + 2,
-        ) from exc
+        problem = str(exc.problem)
+        hint = "" if "; " in problem else "; quote the value or mend the indent"
+        raise BadFrontMatter(f"front matter is no YAML: {problem}{hint}", (mark.line if mark else 0) + 2) from exc
     except (yaml.YAMLError, RecursionError, ValueError) as exc:
         raise BadFrontMatter(f"front matter is no YAML: {' '.join(str(exc).split())[:200]}", 1) from exc
 
 
 def _lines_of(block: str) -> dict[str, int]:
-    return {line.split(":", 1)[0].strip(): number for number, line in enumerate(block.split("\n"), 2) if ":" in line}
+    """The line of the file on which each key of the outermost mapping stands."""
+    found = ((_KEY_LINE.match(line), number) for number, line in enumerate(block.split("\n"), 2))
+    return {match[1]: number for match, number in found if match}
 
 
 def _text(value: Any, name: str) -> str:
@@ -136,8 +181,13 @@ def _text(value: Any, name: str) -> str:
         return ""
     if not isinstance(value, str):
         raise BadInput(f"{name}: expected one text, found a {'list' if isinstance(value, list) else 'mapping'}")
-    text = value.strip()
-    return " ".join(text.split()) if name == "title" else text
+    return _clean(value) if name == "title" else value.strip()
+
+
+def _clean(text: str) -> str:
+    """One line; escapes such as ``"\\ud83d\\ude00"`` are put together and those of control characters left out."""
+    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+    return " ".join("".join(c for c in whole if c.isspace() or unicodedata.category(c) != "Cc").split())
 
 
 def _terms(value: Any, name: str) -> Iterator[str]:
@@ -145,7 +195,7 @@ def _terms(value: Any, name: str) -> Iterator[str]:
     if value is None:
         return
     if isinstance(value, str):
-        yield from (part.strip() for part in _SEPARATOR.split(value))
+        yield from map(_clean, _SEPARATOR.split(value))
     elif isinstance(value, list):
         for item in value:
             yield from _terms(item, name)
@@ -181,11 +231,11 @@ def _aliases(value: Any, warnings: list[str]) -> dict[str, str | None]:
     pairs: list[tuple[str, str | None]] = []
     if isinstance(value, dict):
         for key, target in value.items():
-            name = str(key).strip()
+            name = _clean(key) if isinstance(key, str) else ""
             if isinstance(target, list):
                 pairs += [(alias, name) for alias in _terms(target, "aliases")]
             elif isinstance(target, str) and target.strip():
-                pairs.append((name, target.strip()))
+                pairs.append((name, _clean(target)))
             elif target is not None:
                 raise BadInput("aliases: expected alias: term, or term: [aliases]")
     else:
