@@ -642,6 +642,9 @@ class Document:
     chunk_count: int = 0
     encoding: str = "utf-8"
     warnings: tuple[str, ...] = ()
+    size: int | None = None  # of its file in bytes, and when that was changed last: what drift looks at first
+    mtime_ns: int | None = None
+    uploaded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -228,7 +228,11 @@ class GenerationStore(Protocol):
 
     def get(self, alias: str, number: int) -> Generation | None: ...
 
-    def all(self, alias: str) -> list[Generation]: ...
+    def all(self, alias: str) -> list[Generation]:
+        """Newest first."""
+
+    def facts(self, alias: str, number: int) -> dict[str, Any]:
+        """What was recorded of a generation beside its own fields; {} for an unknown one."""
 
     def plan(self, generation: Generation) -> Generation:
         """Records PLANNED and gives the generation its number (largest ever + 1) and its collection name."""

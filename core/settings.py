@@ -195,6 +195,15 @@ class KnowledgeSettings(_Part):
     min_document_ratio: float = Field(
         0.5, ge=0, le=1, description="a rebuild below this share of the old documents is refused"
     )
+    golden_gate: bool = Field(
+        False, description="before a switch: the new generation must pass each reviewed case that the old one passes"
+    )
+    lease_seconds: float = Field(
+        30.0, ge=2, le=3600, description="a rebuild whose holder is silent for so long is taken over"
+    )
+    drop_after_seconds: float = Field(
+        60.0, ge=0, le=86_400, description="an older generation is dropped when it has not served for so long"
+    )
 
     @model_validator(mode="after")
     def _sizes(self) -> KnowledgeSettings:

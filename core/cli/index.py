@@ -1,0 +1,178 @@
+"""``rebuild``, ``rollback``, ``switch``, ``ingest``, ``remove``: everything that changes the index."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bar
+
+from core.cli.output import add_json, app, emit, note
+from core.knowledge.rebuild.values import Plan, Progress, RebuildOutcome
+
+if TYPE_CHECKING:
+    from core.bootstrap import App
+
+Tell = Callable[[Progress], None]
+LISTED = 20  # rejected files shown; --json has them all
+
+
+def add(commands: Any) -> None:
+    rebuild = add_json(commands.add_parser("rebuild", help="build the index anew beside the old one, prove it, switch"))
+    rebuild.add_argument("--confirm", default="", metavar="WORD", help="the word REBUILD, in full")
+    rebuild.add_argument("--source", type=Path, metavar="DIR", help="another folder than knowledge.source")
+    rebuild.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    rebuild.add_argument("--hold", action="store_true", help="stop before the switch; `switch` activates later")
+    rebuild.add_argument("--allow-shrink", action="store_true", help="accept far fewer documents than before, or none")
+    rebuild.add_argument("--skip-gate", action="store_true", help="leave the reviewed cases out")
+    _who(rebuild)
+    rebuild.set_defaults(run=run_rebuild)
+
+
+def _who(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--why", default="", help="kept in the history")
+    parser.add_argument("--who", default=getpass.getuser(), help=argparse.SUPPRESS)
+
+
+def run_rebuild(args: argparse.Namespace) -> int:
+    source = args.source.absolute() if args.source else None
+    with app() as built:
+        if args.dry_run:
+            plan = built.rebuild.dry_run(source)
+            emit(args, plan, plan_text(plan))
+            return 0
+        with progress_line(quiet=args.json) as progress:
+            outcome = built.rebuild.rebuild(
+                args.confirm,
+                who=args.who,
+                why=args.why,
+                source=source,
+                hold=args.hold,
+                allow_shrink=args.allow_shrink,
+                skip_gate=args.skip_gate,
+                progress=progress,
+            )
+        emit(args, outcome, outcome_text(outcome))
+    return 0
+
+
+def build_sample(built: App) -> RebuildOutcome | None:
+    """The first start: builds the index from ``knowledge.source`` when there is no active generation, with progress.
+    None when there is one already. Raises what a rebuild raises."""
+    if built.generations.active_number(built.settings.milvus.collection) is not None:
+        return None
+    with progress_line() as progress:
+        return built.rebuild.rebuild("REBUILD", who=getpass.getuser(), why="first start", progress=progress)
+
+
+@contextmanager
+def progress_line(*, quiet: bool = False) -> Iterator[Tell | None]:
+    """A bar on standard error while it is a terminal, a line a step where it is not, nothing when ``quiet``."""
+    if quiet:
+        yield None
+    elif not sys.stderr.isatty():
+        yield _Lines()
+    else:
+        with Bar(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        ) as bar:
+            yield _Bars(bar)
+
+
+class _Lines:
+    def __init__(self) -> None:
+        self._step = ""
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.step != self._step:
+            self._step = progress.step
+            note(f"{progress.step}: {progress.message}")
+
+
+class _Bars:
+    """One bar a step."""
+
+    def __init__(self, bar: Bar) -> None:
+        self._bar = bar
+        self._step = ""
+        self._task: Any = None
+
+    def __call__(self, progress: Progress) -> None:
+        if progress.step != self._step:
+            if self._task is not None:
+                self._bar.update(self._task, total=1, completed=1) if self._bar.tasks[-1].total is None else None
+            self._step = progress.step
+            self._task = self._bar.add_task(progress.message.replace("[", "\\["), total=progress.total, rate="")
+        rate = f"{progress.rate:.1f}/s" if progress.rate else ""
+        self._bar.update(self._task, completed=progress.done or 0, total=progress.total, rate=rate)
+
+
+def plan_text(plan: Plan) -> str:
+    lines = [
+        f"{plan.documents} documents: {len(plan.added)} added, {len(plan.changed)} changed, {len(plan.removed)} removed, "
+        f"{len(plan.unchanged)} unchanged, {len(plan.kept)} kept in their earlier version",
+        f"{plan.chunks} chunks: {plan.to_embed} to embed, {plan.from_cache} from the cache",
+    ]
+    if plan.seconds is None:
+        lines.append(f"time: {plan.rate_from}")
+    else:
+        rate = f" at {plan.rate:.1f} passages a second ({plan.rate_from})" if plan.rate and plan.to_embed else ""
+        lines.append(f"time: about {_span(plan.seconds)}{rate}")
+    if plan.faster:
+        lines.append(f"faster: embedding.provider = {plan.faster!r} needs about {_span(plan.faster_seconds or 0)}")
+    lines += [f"! {demand}" for demand in plan.demands]
+    if plan.refused:
+        lines.append(f"! would be refused: {plan.refused}")
+    for mark, ids in (("+", plan.added), ("~", plan.changed), ("-", plan.removed)):
+        lines += [f"  {mark} {doc_id}" for doc_id in ids[:LISTED]]
+        if len(ids) > LISTED:
+            lines.append(f"  {mark} and {len(ids) - LISTED} more")
+    return "\n".join([*lines, *_rejected(plan.rejected)])
+
+
+def outcome_text(outcome: RebuildOutcome) -> str:
+    seconds = outcome.seconds.get("total", 0.0)
+    what = "held, not yet active" if outcome.state == "VERIFIED" else "active"
+    lines = [f"generation {outcome.generation} is {what} ({_span(seconds)})"]
+    if outcome.chunks:
+        lines.append(
+            f"{outcome.documents} documents (+{len(outcome.added)} ~{len(outcome.changed)} -{len(outcome.removed)}), "
+            f"{outcome.chunks} chunks: {outcome.embedded} embedded, {outcome.from_cache} from the cache"
+        )
+    lines += outcome.notes
+    if outcome.kept:
+        lines.append(f"{len(outcome.kept)} documents stay in their earlier version since their file is rejected now")
+    return "\n".join([*lines, *_rejected(outcome.rejected)])
+
+
+def _rejected(rejected: Any) -> list[str]:
+    if not rejected:
+        return []
+    lines = [f"{len(rejected)} rejected:"]
+    for item in rejected[:LISTED]:
+        place = f"{item.source}:{item.line}" if item.line else item.source
+        lines.append(f"  {place}: {item.reason}")
+    if len(rejected) > LISTED:
+        lines.append(f"  and {len(rejected) - LISTED} more (--json lists them)")
+    return lines
+
+
+def _span(seconds: float) -> str:
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    return f"{whole // 60} min" if whole < 7200 else f"{whole // 3600} h {whole % 3600 // 60:02d} min"

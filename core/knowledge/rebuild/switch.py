@@ -1,0 +1,68 @@
+"""One generation takes over from another: recorded as SWITCHING, then SQL's active row, then the alias.
+
+SQL's row decides what lookups use; the alias follows for other readers. Interrupted anywhere, ``finish`` does the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from core.knowledge.rebuild.sources import STAGING, Sources, write_removed
+from core.knowledge.rebuild.values import Step
+from core.model import Generation, GenerationState
+from core.ports import GenerationStore, IndexAdmin
+
+ALIAS_SECONDS: Final = 60.0
+Announce = Callable[[Step, str], None]
+
+
+class Switcher:
+    """The one way in which a generation becomes active. ``sources`` None: a generation without uploads."""
+
+    def __init__(self, alias: str, store: GenerationStore, admin: IndexAdmin, uploads: Path | None) -> None:
+        self._alias, self._store, self._admin, self._uploads = alias, store, admin, uploads
+
+    def activate(self, number: int, announce: Announce, prove: Callable[[], None]) -> Generation:
+        """``announce`` hears of each step before it is done; ``prove`` raises when the lease is no longer ours."""
+        announce(Step.SWITCHING, f"switching to generation {number}")
+        prove()
+        self._store.set_state(self._alias, number, GenerationState.SWITCHING)
+        return self.finish(number, announce)
+
+    def finish(self, number: int, announce: Announce) -> Generation:
+        """What is left to do for a generation that is SWITCHING or ACTIVE; doing it twice changes nothing."""
+        announce(Step.UPLOADS, "uploads into place")
+        self._apply_uploads(self._store.facts(self._alias, number).get("uploads") or {})
+        announce(Step.SWITCH, f"generation {number} becomes the active one")
+        active = self._store.switch(self._alias, number)
+        self.point(active, announce)
+        return active
+
+    def point(self, active: Generation, announce: Announce) -> None:
+        announce(Step.ALIAS, f"{self._alias} points at {active.collection}")
+        self._admin.point_alias(self._alias, active.collection, timeout=ALIAS_SECONDS)
+
+    def _apply_uploads(self, change: Mapping[str, Any]) -> None:
+        """``change``: ``staged`` (path in the staging folder -> name below uploads), ``deleted`` (names below uploads),
+        ``removed`` (tombstones by document id to set), ``restored`` (document ids whose tombstone goes)."""
+        if not change or self._uploads is None:
+            return
+        for staged, name in dict(change.get("staged") or {}).items():
+            source, target = self._uploads / staged, self._uploads / name
+            if source.exists():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                os.replace(source, target)
+        for name in change.get("deleted") or ():
+            (self._uploads / name).unlink(missing_ok=True)
+        removed, restored = dict(change.get("removed") or {}), set(change.get("restored") or ())
+        if removed or restored:
+            known = Sources(self._uploads, self._uploads).removed()
+            wanted = {doc_id: facts for doc_id, facts in (known | removed).items() if doc_id not in restored}
+            if wanted != known:
+                write_removed(self._uploads, wanted)
+        if folder := change.get("folder"):
+            shutil.rmtree(self._uploads / STAGING / str(folder), ignore_errors=True)
