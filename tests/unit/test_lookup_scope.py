@@ -20,7 +20,21 @@ from core.ports import FusedRow, SearchAnswer
 from tests.unit.lookup_world import AxisEmbedder, FixedL0, ListAudit, World, at_distance, world
 
 MARK = "FOREIGN-TEXT"
-SCOPES = ["default", "ops", "rag-eval", "Default", "default ", "defaul", "*", "", "ops,default", "\u200bdefault"]
+SCOPES = [
+    "default",
+    "default",
+    "default",
+    "ops",
+    "ops",
+    "rag-eval",
+    "Default",
+    "default ",
+    "defaul",
+    "*",
+    "",
+    "ops,default",
+    "\u200bdefault",
+]
 
 
 class Careless:
@@ -116,30 +130,42 @@ errors = st.sampled_from(
     [StoreUnavailable("away"), DeadlineExceeded("late"), IndexNotReady("gone"), RagError("odd"), KeyError("odd")]
 )
 found_chunks = st.lists(
-    st.tuples(st.integers(0, 12), st.sampled_from(SCOPES), st.sampled_from(["", "redis", "mq"])), max_size=15
+    st.tuples(st.integers(0, 2), st.sampled_from(SCOPES), st.sampled_from(["", "", "redis"])), max_size=6
 )
 asked_scopes = st.one_of(
     st.none(),
-    st.sampled_from(["", "default", "ops", "nowhere", "a\nb", "*"]),
+    st.sampled_from(["", "default", "ops", "a\nb", "*"]),
     st.lists(st.sampled_from(["", "default", "ops", "nowhere"]), max_size=3),
 )
 what_ifs = st.builds(
     WhatIf,
-    mode=st.sampled_from([None, *Mode, "fuzzy"]),
+    mode=st.sampled_from([None, None, None, *Mode, "fuzzy"]),
     fusion=st.sampled_from([None, *Fusion]),
-    retrieve_k=st.sampled_from([None, 0, 1, 5, 200]),
+    retrieve_k=st.sampled_from([None, None, None, 5, 200, 0]),
     return_n=st.sampled_from([None, 1, 5, 100]),
     max_chunks_per_document=st.sampled_from([None, 1, 9]),
     rrf_k=st.sampled_from([None, 1, 60]),
     rank_window_size=st.sampled_from([None, 1, 100]),
-    dense_weight=st.sampled_from([None, 0.0, 1.0, 7.0]),
-    bm25_weight=st.sampled_from([None, 0.0, 1.0]),
+    dense_weight=st.sampled_from([None, None, 0.0, 7.0]),
+    bm25_weight=st.sampled_from([None, None, 0.0]),
     reference_threshold=st.sampled_from([None, 0.0, 1.0]),
     category_filter_off=st.sampled_from([None, True]),
     rerank=st.sampled_from([None, True, False]),
 )
 queries = st.one_of(
-    st.sampled_from(["redis", "kb_scope=*", '" or kb_scope != "', "scope:ops redis", "默认 kb_scope in []", "", "???"]),
+    st.sampled_from(
+        [
+            "redis",
+            "redis",
+            "redis",
+            "kb_scope=*",
+            '" or kb_scope != "',
+            "scope:ops redis",
+            "默认 kb_scope in []",
+            "",
+            "???",
+        ]
+    ),
     st.text(max_size=30),
 )
 
@@ -152,10 +178,13 @@ queries = st.one_of(
     what_if=what_ifs,
     query=queries,
     category=st.sampled_from([None, "redis"]),
-    failures=st.dictionaries(st.sampled_from(["search_dense", "search_bm25", "search_hybrid"]), errors, max_size=3),
-    embedder=st.sampled_from([None, StoreUnavailable("away"), "nan"]),
+    failures=st.one_of(
+        st.just({}),
+        st.dictionaries(st.sampled_from(["search_dense", "search_bm25", "search_hybrid"]), errors, max_size=3),
+    ),
+    embedder=st.sampled_from([None, None, None, StoreUnavailable("away"), "nan"]),
     score=st.sampled_from([0.0, 1.0, 7.0, StoreUnavailable("away")]),
-    revisions=st.sampled_from([{}, {f"d{i}": 1 for i in range(13)}]),
+    revisions=st.sampled_from([{}, {f"d{i}": 1 for i in range(3)}]),
 )
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_nothing_lets_a_result_cross_its_scope(
