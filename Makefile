@@ -24,7 +24,7 @@ $(RUN): requirements.txt $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
-$(DEV): requirements-dev.txt requirements.txt $(BIN)/python
+$(DEV): requirements-dev.txt requirements-telemetry.txt requirements.txt $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@ $(RUN)
 

@@ -28,6 +28,7 @@ from core.adapters.sql.schema import upgrade
 from core.adapters.sql.snapshots import SqlSettingsSnapshots
 from core.adapters.sql.traces import SqlTraces
 from core.adapters.sql.urls import DatabaseParts
+from core.adapters.telemetry import TelemetrySink
 from core.analysis import ANALYSIS_VERSION
 from core.audit.sink import SqlAuditSink
 from core.clock import SystemClock
@@ -39,7 +40,7 @@ from core.knowledge.l0 import DocumentL0
 from core.knowledge.rebuild import RebuildService
 from core.knowledge.snapshots import Snapshots
 from core.lookup import LookupService
-from core.ports import Embedder, Reranker
+from core.ports import AuditSink, Embedder, Reranker
 from core.replay import Replayer
 from core.settings import Settings
 
@@ -117,13 +118,18 @@ def build(settings: Settings) -> App:
     history, kept = SqlConsoleQueries(database), SqlSettingsSnapshots(database)
     audit = SqlAuditSink(database, settings)
     closing.append(audit.close)
+    recorder: AuditSink = audit
+    if settings.telemetry.endpoint:
+        telemetry = TelemetrySink(audit, settings.telemetry)
+        closing.append(telemetry.close)
+        recorder = telemetry
     snapshots = Snapshots(generations, index, alias, DocumentL0, lambda: (embedder.profile, ANALYSIS_VERSION))
     lookup = LookupService(
         index=index,
         embedder=embedder,
         reranker=reranker,
         snapshots=snapshots,
-        audit=audit,
+        audit=recorder,
         clock=clock,
         settings=settings,
     )
