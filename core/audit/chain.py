@@ -67,6 +67,11 @@ def rows_hash(rows: Iterable[Mapping[str, Any]]) -> str:
     return hashlib.sha256(canonical([_without_nulls(row) for row in rows])).hexdigest()
 
 
+def writer_of(hasher: Hasher) -> str:
+    """The name of the chain that is kept with a key: another key begins another chain, and the old one stays whole."""
+    return f"main-{hasher.key_id}" if hasher.key_id else "main"
+
+
 def link(row: Mapping[str, Any], *, writer: str, seq: int, prev_hash: str, hasher: Hasher) -> dict[str, Any]:
     """``row`` as the next of the chain."""
     linked = {**row, "writer": writer, "seq": seq, "prev_hash": prev_hash, "hash_version": VERSION}

@@ -66,7 +66,7 @@ SEARCH_CHARS: Final = 4_000
 
 def fold(text: str) -> str:
     """``text`` as ``search_text`` holds it: what is looked for goes through the same function."""
-    return text.casefold()
+    return text.lower()
 
 
 TIMES: Final = (

@@ -1,0 +1,221 @@
+"""``core.audit.ledger.Ledger``: the chained record in SQL.
+
+Every delivery first locks the head of the chain, so processes and threads write one after the other and what has been
+delivered already is known for certain.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from sqlalchemy import Column, Connection, Table, and_, exists, or_, select
+
+from core.adapters.sql.engine import Database
+from core.adapters.sql.rows import add_new, batches
+from core.adapters.sql.tables import (
+    CANDIDATE_TRACE,
+    CITATION,
+    CLAIM,
+    CONSOLE_QUERY,
+    EVENT,
+    INVOCATION,
+    PRUNE,
+    QUERY_TRACE,
+    SETTINGS,
+    WRITER,
+)
+from core.adapters.sql.traces import write_trace
+from core.audit.chain import GENESIS, Hasher, Head, link, writer_of
+from core.audit.entry import Entry, TraceRows
+from core.audit.ledger import Attached, Delivery, Pruned, Row
+from core.errors import Busy
+
+BATCH: Final = 200
+_PRUNED: Final = ("writer", "first_seq", "last_seq", "prev_hash", "last_hash", "invocation_id")
+_EVENT: Final = [column for column in EVENT.columns if column.name != "id"]
+
+
+class SqlLedger:
+    """``key``: the HMAC key of the chain, ``""`` for none. ``clock`` gives the moment of recording, in UTC."""
+
+    def __init__(self, database: Database, *, key: str = "", clock: Callable[[], datetime] | None = None) -> None:
+        self._db = database
+        self._hasher = Hasher(key)
+        self._writer = writer_of(self._hasher)
+        self._clock = clock or (lambda: datetime.now(UTC))
+
+    @property
+    def where(self) -> str:
+        return self._db.where
+
+    @property
+    def hasher(self) -> Hasher:
+        return self._hasher
+
+    # ---------------------------------------------------------------------------------------- writing
+
+    def deliver(self, entries: Sequence[Entry]) -> Delivery:
+        if not entries:
+            self._db.read(lambda c: c.execute(select(WRITER.c.seq).where(WRITER.c.writer == self._writer)).first())
+            return Delivery()
+        return self._db.write(lambda c: self._deliver(c, entries))
+
+    def prune(self, rows: Sequence[Row], ranges: Sequence[Pruned], entry: Entry, *, before: datetime, who: str) -> None:
+        def work(connection: Connection) -> None:
+            self._head(connection)
+            if _delete(connection, INVOCATION.c.id, [row["id"] for row in rows]) != len(rows):
+                raise Busy("the record was pruned by somebody else at this moment; nothing was done, try again")
+            _delete(connection, EVENT.c.invocation_id, [row["invocation_id"] for row in rows])
+            traces = [row["trace_id"] for row in rows if row["trace_id"] is not None]
+            _delete_traces(connection, traces)
+            _delete(connection, CONSOLE_QUERY.c.trace_id, traces)
+            connection.execute(PRUNE.delete())
+            now = self._clock()
+            remembered = [
+                {**{name: getattr(r, name) for name in _PRUNED}, "older_than": before, "pruned_at": now, "who": who}
+                for r in ranges
+            ]
+            if remembered:
+                connection.execute(PRUNE.insert(), remembered)
+            self._deliver(connection, [entry])
+
+        self._db.write(work)
+
+    def drop_stray_traces(self, before: datetime) -> int:
+        recorded = exists().where(INVOCATION.c.trace_id == QUERY_TRACE.c.trace_id)
+        stray = select(QUERY_TRACE.c.trace_id).where(QUERY_TRACE.c.created_at < before, ~recorded).limit(BATCH)
+
+        def work(connection: Connection) -> int:
+            found = list(connection.execute(stray).scalars())
+            _delete_traces(connection, found)
+            return len(found)
+
+        dropped = 0
+        while count := self._db.write(work):
+            dropped += count
+        return dropped
+
+    def _deliver(self, connection: Connection, entries: Sequence[Entry]) -> Delivery:
+        head = self._head(connection)
+        by_id = {entry.invocation_id: entry for entry in reversed(entries)}  # of the same id the first one counts
+        known = select(INVOCATION.c.invocation_id).where(INVOCATION.c.invocation_id.in_(by_id))
+        recorded = set(connection.execute(known).scalars())
+        fresh = [
+            entry for entry in entries if entry.invocation_id not in recorded and by_id[entry.invocation_id] is entry
+        ]
+        if not fresh:
+            return Delivery(0, len(entries))
+        now, seq, prev_hash, rows = self._clock(), head.seq, head.row_hash, []
+        for entry in fresh:
+            seq += 1
+            row = {**entry.row, "recorded_at": now}
+            rows.append(link(row, writer=self._writer, seq=seq, prev_hash=prev_hash, hasher=self._hasher))
+            prev_hash = rows[-1]["row_hash"]
+        connection.execute(INVOCATION.insert(), rows)
+        self._beside(connection, fresh)
+        moved = {"seq": seq, "row_hash": prev_hash, "seal": self._hasher.seal(self._writer, seq, prev_hash)}
+        connection.execute(WRITER.update().where(WRITER.c.writer == self._writer), {**moved, "changed_at": now})
+        return Delivery(len(fresh), len(entries) - len(fresh))
+
+    def _beside(self, connection: Connection, fresh: Sequence[Entry]) -> None:
+        events = [event for entry in fresh for event in entry.events]
+        if events:
+            connection.execute(EVENT.insert(), events)
+        for entry in fresh:
+            if entry.trace is not None:
+                write_trace(connection, entry.trace)
+        settings = {entry.settings["fingerprint"]: entry.settings for entry in fresh if entry.settings is not None}
+        add_new(connection, SETTINGS, list(settings.values()))
+        add_new(connection, CONSOLE_QUERY, [e.console_query for e in fresh if e.console_query is not None])
+
+    def _head(self, connection: Connection) -> Head:
+        """The head, locked until the transaction ends; made with the first row."""
+        query = select(WRITER).where(WRITER.c.writer == self._writer).with_for_update()
+        row = connection.execute(query).first()
+        if row is None:
+            now = self._clock()
+            first = {
+                "writer": self._writer,
+                "seq": 0,
+                "row_hash": GENESIS,
+                "seal": self._hasher.seal(self._writer, 0, GENESIS),
+                "key_id": self._hasher.key_id,
+                "created_at": now,
+                "changed_at": now,
+            }
+            add_new(connection, WRITER, [first])
+            row = connection.execute(query).one()
+        return Head(row.writer, row.seq, row.row_hash, row.seal, row.key_id)
+
+    # ---------------------------------------------------------------------------------------- reading
+
+    def heads(self) -> list[Head]:
+        rows = self._db.read(lambda c: c.execute(select(WRITER).order_by(WRITER.c.writer)).all())
+        return [Head(row.writer, row.seq, row.row_hash, row.seal, row.key_id) for row in rows]
+
+    def writers(self) -> list[str]:
+        query = select(INVOCATION.c.writer).distinct().order_by(INVOCATION.c.writer)
+        return list(self._db.read(lambda c: c.execute(query).scalars().all()))
+
+    def rows(self, writer: str) -> Iterator[list[Row]]:
+        seq, row = INVOCATION.c.seq, INVOCATION.c.id
+        query = select(INVOCATION).where(INVOCATION.c.writer == writer).order_by(seq, row).limit(BATCH)
+        batch = self._rows(query)
+        while batch:
+            yield batch
+            at = batch[-1]  # two rows of one number are somebody's work, and must not hide each other
+            after = and_(seq >= at["seq"], or_(seq > at["seq"], row > at["id"]))
+            batch = self._rows(query.where(after)) if len(batch) == BATCH else []
+
+    def pruned(self) -> list[Pruned]:
+        query = select(*(PRUNE.c[name] for name in _PRUNED)).order_by(PRUNE.c.writer, PRUNE.c.first_seq)
+        return [Pruned(**row) for row in self._rows(query)]
+
+    def record(self, invocation_id: str) -> Row | None:
+        found = self._rows(select(INVOCATION).where(INVOCATION.c.invocation_id == invocation_id))
+        return found[0] if found else None
+
+    def attached(self, rows: Sequence[Row]) -> Attached:
+        traces: dict[str, TraceRows] = {}
+        events: dict[str, list[Row]] = defaultdict(list)
+        trace_ids = [row["trace_id"] for row in rows if row["trace_id"] is not None]
+        candidates: dict[str, list[Row]] = defaultdict(list)
+        for row in self._of(CANDIDATE_TRACE, CANDIDATE_TRACE.c.trace_id, trace_ids):
+            candidates[row["trace_id"]].append(row)
+        for row in self._of(QUERY_TRACE, QUERY_TRACE.c.trace_id, trace_ids):
+            traces[row["trace_id"]] = TraceRows(row, tuple(candidates[row["trace_id"]]))
+        ids = [row["invocation_id"] for row in rows]
+        for row in self._rows(
+            select(*_EVENT).where(EVENT.c.invocation_id.in_(ids)).order_by(EVENT.c.invocation_id, EVENT.c.sequence)
+        ):
+            events[row["invocation_id"]].append(row)
+        return Attached(traces, {key: tuple(found) for key, found in events.items()})
+
+    def older_than(self, writer: str, before: datetime, limit: int) -> list[Row]:
+        older = select(INVOCATION).where(INVOCATION.c.writer == writer, INVOCATION.c.created_at < before)
+        return self._rows(older.order_by(INVOCATION.c.seq).limit(limit))
+
+    def _of(self, table: Table, column: Column[Any], values: Sequence[str]) -> list[Row]:
+        return self._rows(select(table).where(column.in_(values))) if values else []
+
+    def _rows(self, query: Any) -> list[Row]:
+        def work(connection: Connection) -> list[Row]:
+            found: list[Row] = [dict(row) for row in connection.execute(query).mappings()]
+            return found
+
+        return self._db.read(work)
+
+
+def _delete(connection: Connection, column: Column[Any], values: Sequence[Any]) -> int:
+    gone = 0
+    for batch in batches(values):
+        gone += connection.execute(column.table.delete().where(column.in_(batch))).rowcount
+    return gone
+
+
+def _delete_traces(connection: Connection, trace_ids: Sequence[str]) -> None:
+    for table in (CITATION, CLAIM, CANDIDATE_TRACE, QUERY_TRACE):
+        _delete(connection, table.c.trace_id, trace_ids)
