@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,9 @@ import numpy as np
 
 from core.model import Chunk, EmbeddingProfile, Generation, GenerationState, IndexRow, Scopes, SearchFilter
 
+T = 20.0  # seconds; far more than any call of a store takes
+Index = Any
+Build = Callable[..., Generation]
 PROFILE = EmbeddingProfile(profile_id="test/4", model="test", dimension=4)
 EVERYWHERE = SearchFilter(Scopes(frozenset(), everything=True))
 _numbers = itertools.count(1)
@@ -39,3 +43,7 @@ def row(doc: str, text: str = "alpha", vector: Any = (1, 0, 0, 0), *, index: int
 
 def within(*scopes: str, category: str | None = None) -> SearchFilter:
     return SearchFilter(Scopes(frozenset(scopes)), category)
+
+
+def keys(answer: Any) -> list[str]:
+    return [hit.chunk.evidence_key for hit in answer.hits]
