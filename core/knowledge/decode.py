@@ -1,4 +1,7 @@
-"""Bytes of a file to text: UTF-8, UTF-16 and GB18030 are told apart, anything else is refused with a reason."""
+"""Bytes of a file to text: UTF-8, UTF-16 and GB18030 are told apart, anything else is refused with a reason.
+
+GB18030 reads almost any bytes, so a UTF-8 file with a damaged place must not reach it: it would come out as nonsense.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,8 @@ def decode(data: bytes) -> Decoded:
 
 
 def _decode(data: bytes) -> tuple[str, str]:
+    if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        raise BadInput("unknown encoding: begins like UTF-32; save the file as UTF-8")
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return _strict(data, "utf-16"), "utf-16"
     try:
@@ -39,6 +44,8 @@ def _decode(data: bytes) -> tuple[str, str]:
     silent = _utf16_without_mark(data)
     if silent:
         return _strict(data, silent), silent
+    if _damaged_utf8(data):
+        raise BadInput(f"damaged UTF-8: byte {position} fits no character; mend the place or save the file as UTF-8")
     try:
         # the superset of GB2312 and GBK: a smaller set fails on rarer characters
         return data.decode("gb18030"), "gb18030"
@@ -46,6 +53,13 @@ def _decode(data: bytes) -> tuple[str, str]:
         raise BadInput(
             f"unknown encoding: byte {position} is no UTF-8, byte {exc.start} no GB18030; save the file as UTF-8"
         ) from exc
+
+
+def _damaged_utf8(data: bytes) -> bool:
+    """Whether nearly all that is not ASCII is well-formed UTF-8 of three or four bytes, which other encodings are not."""
+    text = data.decode("utf-8", "replace")
+    bad = text.count("\ufffd")
+    return sum(char >= "\u0800" for char in text) - bad > 3 * bad
 
 
 def _strict(data: bytes, encoding: str) -> str:

@@ -96,20 +96,20 @@ def parse_front_matter(text: str) -> FrontMatter:
     block, body, body_line, warnings = _split(text)
     if block is None:
         return _bare(body, body_line, *warnings)
-    if block.startswith("\n") and not any(_key(name) in KNOWN for name in _lines_of(block)):
+    line = _lines_of(block)
+    if block.startswith("\n") and not any(_key(name) in KNOWN for name in line):
         return _bare(text, 1, _PROSE)
     values = _load(block)
     if values is None:
         return _bare(body, body_line)
     if not isinstance(values, dict):
         return _bare(text, 1, _PROSE)
-    values = _known_keys(values, _lines_of(block))
+    values = _known_keys(values, line)
     unknown = [str(key) for key in values if key not in KNOWN]
     if unknown and len(unknown) == len(values):
         if not all(map(_PLAIN_KEY.fullmatch, unknown)):
             return _bare(text, 1, _PROSE)
         warnings.append(f"no known key in the front matter ({', '.join(unknown[:5])}); known: {', '.join(KNOWN)}")
-    line = _lines_of(block)
     try:
         title = _text(values.get("title"), "title")
         if len(title) > MAX_TITLE_CHARS:
@@ -122,7 +122,8 @@ def parse_front_matter(text: str) -> FrontMatter:
     except BadFrontMatter:
         raise
     except RagError as exc:
-        raise BadFrontMatter(str(exc), line.get(str(exc).split(":", 1)[0], 2)) from exc
+        named = str(exc).split(":", 1)[0]
+        raise BadFrontMatter(str(exc), next((line[key] for key in line if _key(key) == named), 2)) from exc
     return FrontMatter(title, category, scope, keywords, aliases, body, body_line, tuple(warnings))
 
 
@@ -234,8 +235,8 @@ def _aliases(value: Any, warnings: list[str]) -> dict[str, str | None]:
             name = _clean(key) if isinstance(key, str) else ""
             if isinstance(target, list):
                 pairs += [(alias, name) for alias in _terms(target, "aliases")]
-            elif isinstance(target, str) and target.strip():
-                pairs.append((name, _clean(target)))
+            elif isinstance(target, str):
+                pairs += [(name, _clean(target))] * bool(_clean(target))
             elif target is not None:
                 raise BadInput("aliases: expected alias: term, or term: [aliases]")
     else:

@@ -1,7 +1,9 @@
 """The folder of runbooks, read and never written to: each file is a document, or is listed with the reason why not.
 
 Rules: ``**/*.md``; every ``README.md`` and everything whose name starts with a dot is skipped; links are not followed
-(one that leads outside is rejected, others are skipped and listed). A document's id is its path without suffix, in NFC.
+(one that leads outside is rejected, others are skipped and listed). A document's id is its path without suffix, in NFC;
+of two files with one id the first by name is read and the other rejected, whatever order the file system lists them in.
+Ids that differ only in case are two documents, with a warning: where case is ignored there can be but one such file.
 """
 
 from __future__ import annotations
@@ -11,21 +13,22 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from core.analysis import has_tokens, normalize
+from core.analysis import cut_graphemes, has_tokens, normalize
 from core.errors import BadInput, RagError, redact
 from core.knowledge.decode import decode
-from core.knowledge.frontmatter import BadFrontMatter, parse_front_matter
+from core.knowledge.frontmatter import MAX_TITLE_CHARS, BadFrontMatter, parse_front_matter
+from core.knowledge.outline import outline
 
 MAX_FILE_BYTES: Final = 20_000_000
-MAX_KEY_BYTES: Final = 480  # of a doc_id in UTF-8; the chunk's suffix comes on top, within the store's 512
+MAX_KEY_BYTES: Final = 480  # of a path in UTF-8, so that an evidence key stays readable and within every store's key
+_TOO_LARGE: Final = f"{{}} bytes, at most {MAX_FILE_BYTES}; split the document"
 _COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
 _ENTITY: Final = re.compile(r"&(?:nbsp|ensp|emsp|thinsp|zwnj|zwj|shy|#160|#xa0);", re.IGNORECASE)
-_HEADING: Final = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class SourceListing:
     files: tuple[SourceFile, ...]
     rejected: tuple[Rejected, ...]
     skipped: tuple[Rejected, ...]
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +106,26 @@ def list_files(root: Path, uploads: Path | None = None) -> SourceListing:
             rejected.append(Rejected(file.source, reason))
     return SourceListing(
         tuple(sorted(chosen.values(), key=lambda f: f.doc_id)),
-        tuple(sorted(rejected, key=lambda r: r.source)),
-        tuple(sorted(skipped, key=lambda r: r.source)),
+        tuple(sorted(rejected, key=lambda r: (r.source, r.reason))),
+        tuple(sorted(skipped, key=lambda r: (r.source, r.reason))),
+        tuple(_differ_in_case(sorted(chosen))),
     )
+
+
+def _differ_in_case(doc_ids: Iterable[str]) -> Iterator[str]:
+    first: dict[str, str] = {}
+    for doc_id in doc_ids:
+        twin = first.setdefault(doc_id.casefold(), doc_id)
+        if twin != doc_id:
+            yield f"{doc_id}: differs from {twin} only in case; rename one, for systems that ignore case"
 
 
 def load_file(file: SourceFile) -> SourceDocument | Rejected:
     """The document in ``file``, or why there is none. Never raises for what stands in the file."""
     try:
         if file.size > MAX_FILE_BYTES:
-            raise BadInput(f"{file.size} bytes, at most {MAX_FILE_BYTES}; split the document")
-        decoded = decode(_read(file.path))
+            raise BadInput(_TOO_LARGE.format(file.size))
+        decoded = decode(_read(file))
         meta = parse_front_matter(decoded.text)
     except BadFrontMatter as exc:
         return Rejected(file.source, str(exc), exc.line)
@@ -157,8 +170,9 @@ def read_source(root: Path, uploads: Path | None = None) -> SourceScan:
             rejected.append(loaded)
         else:
             documents.append(loaded)
-    warnings = tuple(warning for document in documents for warning in document.warnings)
-    return SourceScan(tuple(documents), tuple(sorted(rejected, key=lambda r: r.source)), listing.skipped, warnings)
+    warnings = (*listing.warnings, *(warning for document in documents for warning in document.warnings))
+    rejected.sort(key=lambda r: (r.source, r.reason))
+    return SourceScan(tuple(documents), tuple(rejected), listing.skipped, warnings)
 
 
 def visible_text(body: str) -> str:
@@ -187,15 +201,21 @@ def _hashed(document: SourceDocument) -> SourceDocument:
 
 
 def _first_heading(body: str) -> str:
-    match = _HEADING.search(_COMMENT.sub("", body))
-    return normalize(match[1])[:300] if match else ""
+    section = next(iter(outline(body).children), None)
+    return cut_graphemes(normalize(section.heading), MAX_TITLE_CHARS) if section else ""
 
 
-def _read(path: Path) -> bytes:
-    """Opened without following a link: between listing and reading a file may have become one."""
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-    with os.fdopen(handle, "rb") as file:
-        return file.read(MAX_FILE_BYTES + 1)
+def _read(file: SourceFile) -> bytes:
+    """Opened without following a link: between listing and reading a file or folder may have become one."""
+    root = file.path.parents[file.source.count("/")]
+    if not file.path.parent.resolve(strict=True).is_relative_to(root.resolve(strict=True)):
+        raise BadInput("leads outside the source; copy the file in")
+    handle = os.open(file.path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    with os.fdopen(handle, "rb") as opened:
+        data = opened.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise BadInput(_TOO_LARGE.format(f"over {MAX_FILE_BYTES}"))
+    return data
 
 
 def _list(root: Path, *, uploaded: bool) -> tuple[list[SourceFile], list[Rejected], list[Rejected]]:
@@ -205,17 +225,21 @@ def _list(root: Path, *, uploaded: bool) -> tuple[list[SourceFile], list[Rejecte
     rejected: list[Rejected] = []
     skipped: list[Rejected] = []
     for entry, relative in _walk(root, "", rejected):
+        shown = _shown(relative)
         if entry.name.startswith("."):
-            skipped.append(Rejected(relative, "names that start with a dot are skipped"))
+            skipped.append(Rejected(shown, "names that start with a dot are skipped"))
         elif entry.is_symlink():
-            (skipped, rejected)[_leads_outside(entry, root)].append(Rejected(relative, _link_reason(entry, root)))
-        elif entry.name.lower().endswith(".md") and entry.is_file(follow_symlinks=False):
+            (skipped, rejected)[_leads_outside(entry, root)].append(Rejected(shown, _link_reason(entry, root)))
+        elif entry.name.lower().endswith(".md"):
+            if not entry.is_file(follow_symlinks=False):
+                skipped.append(Rejected(shown, "no regular file"))
+                continue
             if entry.name.lower() == "readme.md":
-                skipped.append(Rejected(relative, "every README.md is skipped"))
+                skipped.append(Rejected(shown, "every README.md is skipped"))
                 continue
             problem = _name_problem(relative)
             if problem:
-                rejected.append(Rejected(relative.encode("utf-8", "backslashreplace").decode(), problem))
+                rejected.append(Rejected(shown, problem))
                 continue
             stat = entry.stat(follow_symlinks=False)
             source = unicodedata.normalize("NFC", relative)
@@ -227,12 +251,15 @@ def _list(root: Path, *, uploaded: bool) -> tuple[list[SourceFile], list[Rejecte
 
 def _walk(folder: Path, prefix: str, rejected: list[Rejected]) -> Iterator[tuple[os.DirEntry[str], str]]:
     """Entries below ``folder``; hidden folders and links are handed out themselves and not entered."""
+    if len(os.fsencode(prefix)) > 2 * MAX_KEY_BYTES:
+        rejected.append(Rejected(_shown(prefix[:-1]), "folders nested too deep to name a document; move them up"))
+        return
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError as exc:
         if not prefix:
             raise BadInput(f"{folder}: cannot be read ({exc.strerror}); check its permissions") from exc
-        rejected.append(Rejected(prefix.rstrip("/"), f"folder cannot be read: {exc.strerror}"))
+        rejected.append(Rejected(_shown(prefix[:-1]), f"folder cannot be read: {exc.strerror}"))
         return
     for entry in entries:
         relative = prefix + entry.name
@@ -258,6 +285,11 @@ def _link_reason(entry: os.DirEntry[str], root: Path) -> str:
     if _leads_outside(entry, root):
         return "a link that leads outside the source; copy the file in"
     return "a link inside the source: its target is read under its own name"
+
+
+def _shown(relative: str) -> str:
+    """A path as it can be printed and stored: NFC, bytes that are no UTF-8 written as escapes."""
+    return unicodedata.normalize("NFC", os.fsencode(relative).decode("utf-8", "backslashreplace"))
 
 
 def _name_problem(relative: str) -> str:
