@@ -30,7 +30,7 @@ QUERY: Final = PageSpec("query.py", "Query", "lookup")
 TRACE: Final = PageSpec("trace.py", "Trace", "trace-view")
 AUDIT: Final = PageSpec("audit.py", "Audit", "audit-log")
 REBUILD: Final = PageSpec("rebuild.py", "Rebuild", "index")
-PAGES: Final = (QUERY, TRACE, REBUILD)
+PAGES: Final = (QUERY, TRACE, AUDIT, REBUILD)
 
 
 def page(spec: PageSpec) -> st.Page:

@@ -56,10 +56,11 @@ def draw(page: str) -> None:
                 st.error(notice.title, icon=":material/block:")
             if notice.detail:
                 st.text(visible(notice.detail, 2_000))
-        st.button("Dismiss", key=f"{page}.notice.dismiss", on_click=_dismiss, args=(page,))
+        st.button("Dismiss", key=f"{page}.notice.dismiss", on_click=clear, args=(page,))
 
 
-def _dismiss(page: str) -> None:
+def clear(page: str) -> None:
+    """Forgets the notice of this session."""
     st.session_state.pop(_slot(page), None)
 
 

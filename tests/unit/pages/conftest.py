@@ -18,8 +18,10 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeApp]:
     monkeypatch.setattr(services, "app", lambda: made)
     monkeypatch.setattr(services, "settings", lambda: made.settings)
     st.cache_resource.clear()
+    st.cache_data.clear()
     yield made
     st.cache_resource.clear()
+    st.cache_data.clear()
 
 
 @pytest.fixture

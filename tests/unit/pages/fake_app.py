@@ -15,6 +15,7 @@ from core.ports import AuditReceipt
 from core.settings import Settings
 from core.stores import ConsoleQuery, Cursor, DiagnosisEvent, Page, StoredTrace, TraceSummary
 from tests.unit.pages import samples
+from tests.unit.pages.fake_audit import FakeAuditLog, FakeOutbox
 from tests.unit.pages.fake_rebuild import FakeRebuild
 
 NOW = datetime(2026, 3, 1, 8, 15, 30, 123456, tzinfo=UTC)
@@ -105,6 +106,8 @@ class FakeApp:
     texts: Mapping[str, str | None] = field(default_factory=dict)
     history: FakeHistory = field(default_factory=FakeHistory)
     rebuild: FakeRebuild = field(default_factory=FakeRebuild)
+    audit_log: FakeAuditLog = field(default_factory=FakeAuditLog)
+    audit: FakeOutbox = field(default_factory=FakeOutbox)
 
     @property
     def documents(self) -> Any:
