@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from core.audit.columns import INVOCATION_CHARS
+from core.audit.columns import INVOCATION_CHARS, Status
 from core.errors import BadInput
 from core.filters import clean_filter_value
 from core.model import AttemptName, EvidenceStatus, FallbackReason, Origin, RelevanceLevel
@@ -91,6 +91,11 @@ def _one_of(*allowed: str) -> Callable[[str, str], str]:
     return read
 
 
+def _several(name: str, text: str) -> tuple[Only, ...]:
+    read = _one_of(*Only)
+    return tuple(sorted({Only(read(name, part.strip())) for part in text.split(",") if part.strip()}))
+
+
 def _yes_or_no(name: str, text: str) -> bool:
     known = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
     if text.casefold() not in known:
@@ -120,7 +125,6 @@ def _scope(name: str, text: str) -> str:
 
 TIMES: Final = ("since", "until")
 _WIDTHS: Final = {
-    "status": "status",
     "error": "error_class",
     "tool": "tool_name",
     "session": "session_id",
@@ -131,12 +135,13 @@ _WIDTHS: Final = {
 }
 READERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     **dict.fromkeys(_WIDTHS, _name),
+    "status": _one_of(*Status),
     "relevance_level": _one_of(*RelevanceLevel, NONE),
     "evidence_status": _one_of(*EvidenceStatus),
     "attempt": _one_of(*AttemptName, NONE),
     "fallback": _one_of(*FallbackReason, ANY, NONE),
     "degraded": _yes_or_no,
-    "only": lambda name, text: Only(_one_of(*Only)(name, text)),
+    "only": _several,
     "origin": _one_of(*Origin),
     "scope": _scope,
     "generation": _whole,
@@ -151,4 +156,6 @@ def written(value: Any) -> str:
         return value.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, tuple):
+        return ",".join(value)
     return str(value)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from core.audit.params import (
     ANY,
@@ -33,7 +33,6 @@ __all__ = [
     "ANY",
     "NONE",
     "TEXT_CHARS",
-    "TIMEOUT",
     "AuditFilter",
     "AuditLog",
     "AuditPage",
@@ -51,16 +50,13 @@ __all__ = [
     "zone_info",
 ]
 
-TIMEOUT: Final = "DeadlineExceeded"
-"""``error_class`` of a lookup that ran out of time."""
-
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
     """Conditions that all hold; None: no condition. ``since`` includes its moment, ``until`` does not.
 
-    ``relevance_level``, ``attempt`` and ``fallback`` take ``none``; ``fallback`` takes ``any``. ``scope`` is one scope
-    among those of the lookup. ``model`` is the embedding profile or the reranker. ``text`` is looked for in what is
+    ``relevance_level``, ``attempt`` and ``fallback`` take ``none``; ``fallback`` takes ``any``. All of ``only`` hold.
+    ``scope`` is one scope among those of the lookup. ``model`` is the embedding profile or the reranker. ``text`` is looked for in what is
     stored, without regard to case.
     """
 
@@ -73,7 +69,7 @@ class AuditFilter:
     attempt: str | None = None
     fallback: str | None = None
     degraded: bool | None = None
-    only: Only | None = None
+    only: tuple[Only, ...] = ()
     tool: str | None = None
     origin: str | None = None
     session: str | None = None
@@ -110,9 +106,7 @@ class AuditFilter:
 
     def to_params(self) -> dict[str, str]:
         """What ``from_params`` reads back as an equal filter; conditions that are None are left out."""
-        return {
-            f.name: written(value) for f in fields(self) if (value := getattr(self, f.name)) is not None and value != ""
-        }
+        return {f.name: written(value) for f in fields(self) if (value := getattr(self, f.name)) not in {None, "", ()}}
 
 
 # --------------------------------------------------------------------------------------------- records
@@ -256,13 +250,14 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class TrendBucket:
-    """The lookups of ``[start, end)``. Counts are lookups unless said otherwise; means are null where none had a value.
+    """The calls of ``[start, end)``. Counts are calls unless said otherwise; means are null where none had a value.
 
-    ``levels`` has PRECISE, REFERENCE and none. ``retries``: lookups in which a store call was repeated. ``zero_results``
-    found nothing and did not fail. ``quality_gap`` is a feature of model and query type, no confidence.
-    ``scope_violations``: dropped hits. ``stale_rate``: share of candidates that were of an older revision.
-    ``budget_drop_rate``: share of the evidence that did not fit into the context pack. ``latency``: by column
-    (``total_ms``, ``dense_ms``, …), stages that never ran are absent.
+    ``failures``, ``timeouts`` and ``refused`` are the statuses error, timeout and refused. ``retries``: calls in which a
+    store call was repeated. ``zero_results`` found nothing and did not fail. ``levels`` has PRECISE, REFERENCE and none.
+    ``candidate_count``, ``overlap_at_10`` (both branches' chunks / either's), ``quality_gap`` (first minus second, a
+    feature of model and query type, no confidence) and ``unique_sources`` are means. ``scope_violations``: dropped
+    hits. ``stale_rate``: share of candidates of an older revision. ``budget_drop_rate``: share of the evidence that did
+    not fit into the context pack. ``latency``: by column (``total_ms``, ``dense_ms``, …), without stages that never ran.
     """
 
     start: datetime
@@ -270,6 +265,7 @@ class TrendBucket:
     volume: int = 0
     failures: int = 0
     timeouts: int = 0
+    refused: int = 0
     retries: int = 0
     zero_results: int = 0
     fallbacks: int = 0
@@ -294,8 +290,8 @@ class TrendBucket:
 class Trends:
     """``buckets`` in order of time, empty ones too, their borders in ``zone``; ``total`` is the whole of them.
 
-    ``measured`` records stand behind means and percentiles: all, or for large sets an even sample (every
-    ``measured_every``-th record). Counts are always exact.
+    ``measured`` records stand behind means, the last two rates and percentiles: all, or of a large set a sample drawn
+    evenly. Counts are always exact.
     """
 
     buckets: tuple[TrendBucket, ...]
@@ -303,7 +299,6 @@ class Trends:
     bucket: Bucket
     zone: str
     measured: int = 0
-    measured_every: int = 1
 
 
 # --------------------------------------------------------------------------------------------- the protocol

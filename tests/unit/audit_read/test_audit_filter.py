@@ -10,14 +10,14 @@ MOMENT = datetime(2026, 3, 1, 8, 15, 30, 123456, tzinfo=UTC)
 WHOLE = {
     "since": "2026-03-01T00:00:00.000001Z",
     "until": "2026-03-02T00:00:00.000000Z",
-    "status": "complete",
+    "status": "timeout",
     "error": "StoreUnavailable",
     "relevance_level": "none",
     "evidence_status": "NO_EVIDENCE",
     "attempt": "UNFILTERED_VECTOR_RETRY",
     "fallback": "any",
     "degraded": "no",
-    "only": "budget_drop",
+    "only": "budget_drop,retried",
     "tool": "lookup_knowledge",
     "origin": "agent",
     "session": "会话 1",
@@ -37,7 +37,12 @@ def test_every_condition_survives_the_way_through_an_address() -> None:
     where = AuditFilter.from_params(WHOLE)
     assert where.to_params() == WHOLE
     assert AuditFilter.from_params(where.to_params()) == where
-    assert (where.degraded, where.generation, where.min_ms, where.only) == (False, 12, 0.1, Only.BUDGET_DROP)
+    assert (where.degraded, where.generation, where.min_ms, where.only) == (
+        False,
+        12,
+        0.1,
+        (Only.BUDGET_DROP, Only.RETRIED),
+    )
 
 
 def test_no_parameters_empty_ones_and_those_of_others_are_no_condition() -> None:
@@ -74,7 +79,7 @@ def test_case_77_a_time_without_offset_is_one_of_the_named_zone() -> None:
         ("attempt", "first"),
         ("fallback", "LOW"),
         ("degraded", "maybe"),
-        ("only", "everything"),
+        ("only", "retried,everything"),
         ("origin", "somebody"),
         ("scope", "a\u200bb"),
         ("generation", "-1"),

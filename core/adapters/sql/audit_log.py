@@ -1,0 +1,220 @@
+"""``core.audit.query.AuditLog``: the record read page by page, whole, as a stream and as trends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import Connection, Row, func, literal, select
+
+from core.adapters.sql.audit_trends import read_trends
+from core.adapters.sql.audit_where import matching, places
+from core.adapters.sql.engine import Database
+from core.adapters.sql.tables import INVOCATION
+from core.audit.query import (
+    AuditFilter,
+    AuditPage,
+    AuditRecordView,
+    AuditRow,
+    Bucket,
+    Facets,
+    Neighbours,
+    Trends,
+)
+from core.errors import BadInput, NotFound
+from core.stores import Cursor
+
+T = TypeVar("T")
+MAX_LIMIT: Final = 1_000
+COUNTED: Final = 10_000
+"""Up to here a total is exact; beyond, counting costs more than it tells."""
+LISTED_CHARS: Final = 300
+BATCH: Final = 1_000
+WHOLE_BATCH: Final = 20
+"""Of records that are read whole: each may hold some megabytes."""
+FACET_ROWS: Final = 20_000
+_EVERYTHING: Final = AuditFilter()
+_C: Final = INVOCATION.c
+_NAMES: Final = tuple(f.name for f in fields(AuditRow))
+_LISTED: Final = [
+    func.substr(_C.query_text, 1, LISTED_CHARS + 1).label("query_text") if name == "query_text" else _C[name]
+    for name in _NAMES
+]
+_FACETS: Final = (
+    "status",
+    "error_class",
+    "tool_name",
+    "origin",
+    "kb_scope",
+    "language",
+    "generation",
+    "embedding_profile",
+    "reranker_model",
+)
+
+
+class SqlAuditLog:
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def page(
+        self,
+        where: AuditFilter = _EVERYTHING,
+        *,
+        limit: int = 50,
+        before: Cursor | None = None,
+        after: Cursor | None = None,
+        oldest: bool = False,
+    ) -> AuditPage:
+        if not 1 <= limit <= MAX_LIMIT:
+            raise BadInput(f"limit: {limit} rows; give 1 to {MAX_LIMIT}")
+        if (before is not None) + (after is not None) + oldest > 1:
+            raise BadInput("a page lies before one place or after one, or is the oldest: give one of them")
+
+        def work(connection: Connection) -> AuditPage:
+            upwards = oldest or after is not None
+            found = places(connection, where, limit + 1, before=before, after=after, upwards=upwards)
+            more = len(found) > limit
+            if after is not None and not more:  # the top was reached: the newest page, full
+                return self._newest(connection, where, limit)
+            found = found[:limit][::-1] if upwards else found[:limit]
+            is_newer, is_older = (more, after is not None) if upwards else (before is not None, more)
+            newer = _cursor(found[0]) if found and is_newer else before
+            older = _cursor(found[-1]) if found and is_older else None
+            total, exact = _total(connection, where)
+            return AuditPage(_rows(connection, found), total, exact, newer, older)
+
+        return self._db.read(work)
+
+    def _newest(self, connection: Connection, where: AuditFilter, limit: int) -> AuditPage:
+        found = places(connection, where, limit + 1)
+        total, exact = _total(connection, where)
+        older = _cursor(found[limit - 1]) if len(found) > limit else None
+        return AuditPage(_rows(connection, found[:limit]), total, exact, None, older)
+
+    def get(self, invocation_id: str) -> AuditRecordView | None:
+        query = select(INVOCATION).where(_C.invocation_id == invocation_id)
+        row = self._db.read(lambda c: c.execute(query).first())
+        return _record(row) if row else None
+
+    def neighbours(self, where: AuditFilter, invocation_id: str) -> Neighbours:
+        query = select(_C.created_at, _C.id).where(_C.invocation_id == invocation_id)
+
+        def work(connection: Connection) -> Neighbours:
+            place = connection.execute(query).first()
+            if place is None:
+                raise NotFound(f"there is no record {invocation_id[:80]!r}; it may have been pruned")
+            newer = places(connection, where, 1, after=_cursor(place), upwards=True)
+            older = places(connection, where, 1, before=_cursor(place))
+            named = _named(connection, [row.id for row in (*newer, *older)])
+            return Neighbours(*(named.get(rows[0].id) if rows else None for rows in (newer, older)))
+
+        return self._db.read(work)
+
+    def trends(self, where: AuditFilter = _EVERYTHING, bucket: Bucket | None = None, *, zone: str = "UTC") -> Trends:
+        return self._db.read(lambda connection: read_trends(connection, where, bucket, zone))
+
+    def export(self, where: AuditFilter = _EVERYTHING) -> Iterator[AuditRow]:
+        columns = [_C[name] for name in _NAMES]
+        return self._stream(where, lambda c, found: _ordered(c, columns, found), _row, at_once=BATCH)
+
+    def export_records(self, where: AuditFilter = _EVERYTHING) -> Iterator[AuditRecordView]:
+        return self._stream(where, lambda c, found: _ordered(c, list(_C), found), _record, at_once=WHOLE_BATCH)
+
+    def facets(self) -> Facets:
+        latest = select(*(_C[name] for name in _FACETS)).order_by(_C.created_at.desc(), _C.id.desc()).limit(FACET_ROWS)
+
+        def work(connection: Connection) -> Sequence[Row[*tuple[Any, ...]]]:
+            inner = matching(latest, _EVERYTHING, connection).subquery()
+            return connection.execute(select(*inner.c, func.count().label("rows")).group_by(*inner.c)).all()
+
+        return _facets(self._db.read(work))
+
+    def _stream(
+        self,
+        where: AuditFilter,
+        read: Callable[[Connection, Sequence[Row[*tuple[Any, ...]]]], Sequence[Row[*tuple[Any, ...]]]],
+        make: Callable[[Row[*tuple[Any, ...]]], T],
+        *,
+        at_once: int,
+    ) -> Iterator[T]:
+        """Batch by batch, each in a short transaction of its own: a slow reader holds nothing up."""
+        before: Cursor | None = None
+
+        def batch(connection: Connection) -> tuple[Sequence[Row[*tuple[Any, ...]]], Sequence[Row[*tuple[Any, ...]]]]:
+            found = places(connection, where, at_once, before=before)
+            return found, read(connection, found)
+
+        while True:
+            found, rows = self._db.read(batch)
+            yield from map(make, rows)
+            if len(found) < at_once:
+                return
+            before = _cursor(found[-1])
+
+
+def _total(connection: Connection, where: AuditFilter) -> tuple[int, bool]:
+    some = (
+        matching(select(literal(1).label("one")).select_from(INVOCATION), where, connection)
+        .limit(COUNTED + 1)
+        .subquery()
+    )
+    count = int(connection.execute(select(func.count()).select_from(some)).scalar_one())
+    return min(count, COUNTED), count <= COUNTED
+
+
+def _ordered(
+    connection: Connection, columns: Sequence[Any], found: Sequence[Row[*tuple[Any, ...]]]
+) -> Sequence[Row[*tuple[Any, ...]]]:
+    """The rows of these places, in their order."""
+    ids = [place.id for place in found]
+    rows = connection.execute(select(*columns, _C.id.label("_place")).where(_C.id.in_(ids))).all() if ids else ()
+    by_id = {row._mapping["_place"]: row for row in rows}
+    return [by_id[row] for row in ids if row in by_id]
+
+
+def _named(connection: Connection, ids: Sequence[int]) -> Mapping[int, str]:
+    query = select(_C.id, _C.invocation_id).where(_C.id.in_(ids))
+    return {row.id: row.invocation_id for row in connection.execute(query)} if ids else {}
+
+
+def _rows(connection: Connection, found: Sequence[Row[*tuple[Any, ...]]]) -> tuple[AuditRow, ...]:
+    return tuple(_row(row, listed=True) for row in _ordered(connection, _LISTED, found))
+
+
+def _row(row: Row[*tuple[Any, ...]], *, listed: bool = False) -> AuditRow:
+    data = {name: value for name, value in row._mapping.items() if name in _KNOWN}
+    text = data["query_text"]
+    if listed and text is not None and len(text) > LISTED_CHARS:
+        data["query_text"] = text[:LISTED_CHARS] + "…"
+    return AuditRow(**data)
+
+
+def _record(row: Row[*tuple[Any, ...]]) -> AuditRecordView:
+    return AuditRecordView(_row(row), {name: value for name, value in row._mapping.items() if name != "_place"})
+
+
+def _cursor(place: Row[*tuple[Any, ...]]) -> Cursor:
+    return Cursor(place.created_at, str(place.id))
+
+
+_KNOWN: Final = frozenset(_NAMES)
+
+
+def _facets(rows: Sequence[Row[*tuple[Any, ...]]]) -> Facets:
+    def of(*names: str) -> set[Any]:
+        return {value for row in rows for name in names if (value := row._mapping[name]) not in {None, ""}}
+
+    scopes = {scope for listed in of("kb_scope") for scope in listed.split(",")}
+    return Facets(
+        status=tuple(sorted(of("status"))),
+        error=tuple(sorted(of("error_class"))),
+        tool=tuple(sorted(of("tool_name"))),
+        origin=tuple(sorted(of("origin"))),
+        scope=tuple(sorted(scopes)),
+        language=tuple(sorted(of("language"))),
+        generation=tuple(sorted(of("generation"))),
+        model=tuple(sorted(of("embedding_profile", "reranker_model"))),
+        rows=sum(row._mapping["rows"] for row in rows),
+    )
