@@ -115,7 +115,7 @@ def test_case_128_a_server_that_hangs_is_left_at_the_deadline(own: tuple[MilvusI
     assert len(index.search_dense(new, QUERY, EVERYWHERE, 5, timeout=T).hits) == 2
 
 
-def test_a_server_that_is_not_there_is_reported_at_once_and_without_the_token(
+def test_case_119_a_server_that_is_not_there_is_reported_at_once_and_without_the_token(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     index = MilvusIndex("http://127.0.0.1:9", "root:CANARY-TOKEN", connect_timeout=2.0)
