@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
+from core.errors import NotFound
 from core.knowledge.rebuild.values import Drift, IndexStatus
 from core.stores import RebuildRun
 from pages.parts import boxes, dry_run, facts, index_state, pace, reading, result, runs, services
@@ -79,19 +80,19 @@ def left_out(status: IndexStatus, page: str) -> None:
 
 def history(app: App, page: str) -> None:
     """Past work, newest first, and the run that the address names, whole."""
-    found = services.call("The history cannot be read", app.rebuild.history, limit=SHOWN)
+    found: Sequence[RebuildRun] | None = services.call("The history cannot be read", app.rebuild.history, limit=SHOWN)
     st.subheader("History", anchor=False)
-    if found is not None and not found.rows:
+    if found is not None and not found:
         boxes.empty("Nothing was done yet", "Every rebuild, roll-back, switch, upload and removal is listed here.")
     elif found is not None:
         key = f"{page}.history"
         st.dataframe(
-            runs.history_table(found.rows, app.settings.audit.timezone),
+            runs.history_table(found, app.settings.audit.timezone),
             key=key,
             hide_index=True,
             placeholder="–",
-            height=min(36 * (len(found.rows) + 1) + 2, 320),
-            on_select=lambda: _open(st.session_state.get(key), found.rows),
+            height=min(36 * (len(found) + 1) + 2, 320),
+            on_select=lambda: _open(st.session_state.get(key), found),
             selection_mode="single-cell",
         )
         if not st.query_params.get(ADDRESS):
@@ -109,14 +110,19 @@ def _open(event: Any, rows: Sequence[RebuildRun]) -> None:
 
 def one(app: App, run_id: str, page: str) -> None:
     """One run whole: facts, outcome, log."""
-    run: RebuildRun | None = services.call("This run cannot be shown", app.rebuild.run, run_id)
+    run: RebuildRun | None = services.call("This run cannot be shown", _run, app, run_id)
     if run is None:
         return
     zone = app.settings.audit.timezone
     with st.container(border=True):
         st.markdown(f"**{literal(run.kind)}** {literal(run.run_id)}")
         facts.strip(run_facts(run, zone))
-        for label, value in (("Why", run.why), ("Last word", run.message), ("Took over from", run.took_over)):
+        for label, value in (
+            ("Why", run.why),
+            ("Error", run.outcome.get("error")),
+            ("Last word", run.message),
+            ("Took over from", run.took_over),
+        ):
             if value:
                 st.text(visible(f"{label}: {value}", 1_000))
         if run.log:
@@ -126,6 +132,13 @@ def one(app: App, run_id: str, page: str) -> None:
             with st.expander("Outcome as recorded"):
                 st.code(visible(reading.json_text(dict(run.outcome)), 50_000), language="json", wrap_lines=True)
     st.button("Close", key=f"{page}.run.close", on_click=_close)
+
+
+def _run(app: App, run_id: str) -> RebuildRun:
+    run = app.rebuild.run(run_id)
+    if run is None:
+        raise NotFound("no run of this id is recorded: choose one from the history")
+    return run
 
 
 def _close() -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from core.errors import Busy, NotConfirmed, NotFound, RagError
+from core.errors import Busy, NotConfirmed, RagError
 from core.knowledge.rebuild.values import Drift, IndexStatus, Kind, Plan
 from core.knowledge.source import Rejected
 from core.model import EmbeddingProfile, Generation, GenerationState
-from core.stores import Page, RebuildRun, RunLogLine
+from core.stores import RebuildRun, RunLogLine
 
 START = datetime(2026, 3, 1, 8, 15, 30, tzinfo=UTC)
 PROFILE = EmbeddingProfile("e5/test", "e5-small", 8)
@@ -98,18 +98,15 @@ class FakeRebuild:
         self._check()
         return self.plan
 
-    def history(self, *, limit: int = 50) -> Page[RebuildRun]:
+    def history(self, limit: int = 50) -> tuple[RebuildRun, ...]:
         self._check()
-        return Page(tuple(self.past[:limit]), None)
+        return tuple(self.past[:limit])
 
-    def run(self, run_id: str) -> RebuildRun:
+    def run(self, run_id: str) -> RebuildRun | None:
         self._check()
-        for one in ([self.now] if self.now else []) + self.past:
-            if one.run_id == run_id:
-                return one
-        raise NotFound(f"there is no run {run_id}")
+        return next((one for one in ([self.now] if self.now else []) + self.past if one.run_id == run_id), None)
 
-    def start(self, kind: Kind, confirm: str, **told: Any) -> str:
+    def start(self, kind: Kind, confirm: str = "", **told: Any) -> str:
         word = {Kind.REBUILD: "REBUILD", Kind.ROLLBACK: "ROLLBACK", Kind.SWITCH: "SWITCH"}[kind]
         if confirm != word:
             raise NotConfirmed(f"not confirmed: type {word} in full")
@@ -129,7 +126,7 @@ class FakeRebuild:
         self.now = run(f"run-{len(self.started)}", kind=kind, who=told["who"])
         return self.now.run_id
 
-    def cancel(self, run_id: str, *, who: str) -> bool:
+    def cancel(self, run_id: str, who: str) -> bool:
         self._check()
         self.cancelled.append((run_id, who))
         if self.now is not None:

@@ -312,7 +312,7 @@ def test_a_run_of_the_address_is_shown_with_its_log(open_page: OpenPage, fake: F
             held=False,
             finished_at=START + timedelta(seconds=4),
             log=(RunLogLine(START, "verify", "2 chunks missing <b>\u202e"),),
-            outcome={"added": ["a", "b"], "removed": 0, "documents": 7},
+            outcome={"added": 2, "removed": 0, "documents": 7, "error": "2 chunks are not found again"},
         )
     ]
     at = open_page(PATH, rebuild="run-9")
@@ -320,6 +320,7 @@ def test_a_run_of_the_address_is_shown_with_its_log(open_page: OpenPage, fake: F
     assert ":red[**FAILED**]" in words
     assert "2 chunks missing <b>⟨U+202E⟩" in words
     assert "2 added" in words
+    assert "Error: 2 chunks are not found again" in words
     press(at, "index.run.close")
     assert "rebuild" not in at.query_params
 
