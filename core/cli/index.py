@@ -35,6 +35,18 @@ def add(commands: Any) -> None:
     _who(rebuild)
     rebuild.set_defaults(run=run_rebuild)
 
+    back = add_json(commands.add_parser("rollback", help="back to the previous generation, at once"))
+    back.add_argument("--confirm", default="", metavar="WORD", help="the word ROLLBACK, in full")
+    _who(back)
+    back.set_defaults(run=run_rollback)
+
+    switch = add_json(commands.add_parser("switch", help="activate a generation that was held after its proof"))
+    switch.add_argument("--confirm", default="", metavar="WORD", help="the word SWITCH, in full")
+    switch.add_argument("--generation", type=int, metavar="N", help="which one (default: the newest that is held)")
+    switch.add_argument("--skip-gate", action="store_true", help="leave the reviewed cases out")
+    _who(switch)
+    switch.set_defaults(run=run_switch)
+
 
 def _who(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--why", default="", help="kept in the history")
@@ -60,6 +72,27 @@ def run_rebuild(args: argparse.Namespace) -> int:
                 progress=progress,
             )
         emit(args, outcome, outcome_text(outcome))
+    return 0
+
+
+def run_rollback(args: argparse.Namespace) -> int:
+    with app() as built, progress_line(quiet=args.json) as progress:
+        outcome = built.rebuild.rollback(args.confirm, who=args.who, why=args.why, progress=progress)
+    emit(args, outcome, outcome_text(outcome))
+    return 0
+
+
+def run_switch(args: argparse.Namespace) -> int:
+    with app() as built, progress_line(quiet=args.json) as progress:
+        outcome = built.rebuild.switch(
+            args.confirm,
+            who=args.who,
+            why=args.why,
+            generation=args.generation,
+            skip_gate=args.skip_gate,
+            progress=progress,
+        )
+    emit(args, outcome, outcome_text(outcome))
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -11,15 +12,14 @@ from core.errors import RagError, RebuildRefused, redact
 from core.knowledge.rebuild import verify
 from core.knowledge.rebuild.corpus import Corpus
 from core.knowledge.rebuild.fill import Filled, Filler
-from core.knowledge.rebuild.leftovers import Leftovers
+from core.knowledge.rebuild.parts import Parts
 from core.knowledge.rebuild.rows import chunking_version
 from core.knowledge.rebuild.values import Step
 from core.knowledge.rebuild.verify import Proof
-from core.knowledge.rebuild.work import Cancelled, LeaseLost, Work
+from core.knowledge.rebuild.work import LeaseLost, Work, is_cancel, reason_of
 from core.model import Generation, GenerationState
-from core.ports import Clock, Embedder, EmbeddingCache, GenerationStore, IndexAdmin, VectorIndex
-from core.settings import Settings
 
+log = logging.getLogger(__name__)
 CREATE_SECONDS: Final = 60.0
 SEAL_SECONDS: Final = 1800.0
 LISTED: Final = 1000  # rejected files and warnings kept with a generation
@@ -36,25 +36,17 @@ class Built:
 class Builder:
     """Everything between PLANNED and VERIFIED. What fails is taken away again, its reason recorded."""
 
-    alias: str
-    settings: Settings
-    store: GenerationStore
-    cache: EmbeddingCache
-    admin: IndexAdmin
-    index: VectorIndex
-    embedder: Embedder
-    clock: Clock
-    leftovers: Leftovers
+    parts: Parts
 
     def build(
-        self, work: Work, corpus: Corpus, *, chunks: int, base: Generation | None, who: str, facts: Mapping[str, Any]
+        self, work: Work, corpus: Corpus, *, chunks: int, base: Generation | None, facts: Mapping[str, Any]
     ) -> Built:
         """``chunks`` is the forecast; ``base`` the generation that carried-over documents come from; ``facts`` are
         recorded with the new generation. Raises what goes wrong, after the new generation was taken away."""
-        generation = self._planned(chunks, who)
+        generation = self._planned(chunks, work.run.who)
         work.generation(generation.number)
         try:
-            return self._built(work, corpus, generation, chunks, base, who, facts)
+            return self._built(work, corpus, generation, chunks, base, facts)
         except (Exception, KeyboardInterrupt, SystemExit) as exc:
             self.give_up(work, generation, exc)
             raise
@@ -63,36 +55,37 @@ class Builder:
         """Takes ``generation`` away because of ``exc``, unless the lease was lost: then its new holder does."""
         if isinstance(exc, LeaseLost) or work.lost:
             return
-        cancelled = isinstance(exc, Cancelled | KeyboardInterrupt | SystemExit)
-        state = GenerationState.CANCELLED if cancelled else GenerationState.FAILED
-        reason = str(exc) if isinstance(exc, RagError) else redact(f"{type(exc).__name__}: {exc}")
+        state = GenerationState.CANCELLED if is_cancel(exc) else GenerationState.FAILED
         try:
-            self.leftovers.discard(generation, state, reason[:500])
+            self.parts.leftovers.discard(generation, state, reason_of(exc)[:500])
         except RagError as problem:
-            work_note = f"generation {generation.number} could not be taken away yet: {redact(problem)}"
-            _quietly(work, work_note)
+            log.warning("generation %s is taken away by the next run: %s", generation.number, redact(problem))
 
     def _planned(self, chunks: int, who: str) -> Generation:
-        """A number whose collection name is free: one that SQL knows nothing of is never overwritten."""
-        exact = self.settings.milvus.uri.endswith(".db")
+        """A number whose collection name is free: a collection that SQL knows nothing of is never overwritten."""
+        parts = self.parts
+        exact = parts.settings.milvus.uri.endswith(".db")
         index_params, search_params = verify.first_parameters(chunks, exact=exact)
         wanted = Generation(
             number=0,
-            alias=self.alias,
+            alias=parts.alias,
             collection="",
             state=GenerationState.PLANNED,
-            profile=self.embedder.profile,
+            profile=parts.embedder.profile,
             analysis_version=ANALYSIS_VERSION,
-            chunking_version=chunking_version(self.settings.knowledge),
+            chunking_version=chunking_version(parts.settings.knowledge),
             index_params=index_params,
             search_params=search_params,
             built_by=who,
-            fingerprint=self.settings.fingerprint,
+            fingerprint=parts.settings.fingerprint,
         )
-        taken = {c.name for c in self.admin.collections(f"{self.alias}_g", timeout=CREATE_SECONDS)}
-        while (generation := self.store.plan(wanted)).collection in taken:
+        taken = {c.name for c in parts.admin.collections(f"{parts.alias}_g", timeout=CREATE_SECONDS)}
+        while (generation := parts.store.plan(wanted)).collection in taken:
             reason = f"collection {generation.collection} exists and belongs to nobody here"
-            self.store.set_state(self.alias, generation.number, GenerationState.CANCELLED, reason=reason)
+            # without its name: whoever drops leftovers must not take somebody else's collection for this one's
+            parts.store.set_state(
+                parts.alias, generation.number, GenerationState.CANCELLED, collection="", reason=reason
+            )
         return generation
 
     def _built(
@@ -102,44 +95,37 @@ class Builder:
         generation: Generation,
         chunks: int,
         base: Generation | None,
-        who: str,
         facts: Mapping[str, Any],
     ) -> Built:
-        alias, number = self.alias, generation.number
+        parts, number = self.parts, generation.number
         work.step(Step.BUILD, f"building generation {number}", state=GenerationState.BUILDING)
-        self.store.set_state(alias, number, GenerationState.BUILDING, run_id=work.run_id, **facts)
+        parts.store.set_state(parts.alias, number, GenerationState.BUILDING, run_id=work.run_id, **facts)
         work.step(Step.CREATE, f"creating collection {generation.collection}")
-        self.admin.create(generation, timeout=CREATE_SECONDS)
+        parts.admin.create(generation, timeout=CREATE_SECONDS)
         work.step(Step.FILL, f"embedding and inserting {chunks} chunks", total=chunks)
         filler = Filler(
             generation,
-            store=self.store,
-            admin=self.admin,
-            cache=self.cache,
-            embedder=self.embedder,
-            batch_size=self.settings.embedding.batch_size,
-            batch_timeout=self.settings.embedding.batch_timeout,
+            store=parts.store,
+            admin=parts.admin,
+            cache=parts.cache,
+            embedder=parts.embedder,
+            batch_size=parts.settings.embedding.batch_size,
+            batch_timeout=parts.settings.embedding.batch_timeout,
             advance=lambda done: work.advance(min(done, chunks), chunks),
         )
-        filled = filler.run(
-            corpus.read(
-                lambda doc_id: self.store.chunks(alias, base.number, doc_id) if base else (), self.settings.knowledge
-            )
-        )
+        filled = filler.run(corpus.read(parts.chunks_of(base), parts.settings.knowledge))
         work.step(Step.SEAL, "flushing and building the indexes")
-        self.admin.seal(generation, timeout=SEAL_SECONDS)
+        parts.admin.seal(generation, timeout=SEAL_SECONDS)
         work.step(Step.VERIFY, f"counting {filled.chunks} chunks, finding {len(filled.sample)} of them again")
-        proof = self.prove(generation, filled)
-        verified = self.store.set_state(
-            alias,
+        proof = self._proof(generation, filled)
+        verified = parts.store.set_state(
+            parts.alias,
             number,
             GenerationState.VERIFIED,
             documents=filled.documents,
             chunks=filled.chunks,
             corpus_snapshot=filled.snapshot,
-            built_at=self.clock.now().isoformat(timespec="microseconds"),
-            built_by=who,
-            fingerprint=self.settings.fingerprint,
+            built_at=parts.clock.now().isoformat(timespec="microseconds"),
             index_params=dict(proof.generation.index_params),
             search_params=dict(proof.generation.search_params),
             rejected=[[r.source, r.reason, r.line] for r in filled.rejected[:LISTED]],
@@ -149,36 +135,31 @@ class Builder:
         )
         return Built(verified, filled, proof)
 
-    def prove(self, generation: Generation, filled: Filled) -> Proof:
+    def _proof(self, generation: Generation, filled: Filled) -> Proof:
         """Raises RebuildRefused when the new index is not complete, not found again, or not exact enough."""
-        verify.count_all(generation, filled.chunks, self.admin, self.store)
-        verify.find_again(generation, filled.sample, self.index)
+        verify.count_all(generation, filled.chunks, self.parts.admin, self.parts.store)
+        verify.find_again(generation, filled.sample, self.parts.index)
         recall, generation = self._recall(generation, filled)
         return Proof(generation, filled.chunks, len(filled.sample), recall)
 
     def _recall(self, generation: Generation, filled: Filled) -> tuple[float | None, Generation]:
-        """Measured; below the limit with more probes, at last with exact search."""
-        titles = {d.doc_id: d.title for d in self.store.documents(self.alias, generation.number)}
+        """Measured; below the limit again with more probes, at last with exact search."""
+        parts = self.parts
+        titles = {d.doc_id: d.title for d in parts.store.documents(parts.alias, generation.number)}
+        vectors = verify.stored_vectors(generation, titles, parts.store, parts.cache)
+        truth = verify.true_distances(filled.sample, vectors)
         tried: Generation | None = generation
         recall: float | None = None
         while tried is not None:
             generation = tried
-            vectors = verify.stored_vectors(generation, titles, self.store, self.cache)
-            recall = verify.measure_recall(generation, filled.sample, self.index, vectors)
+            recall = verify.measure_recall(generation, filled.sample, truth, parts.index)
             if recall is None or recall >= verify.MIN_RECALL:
                 return recall, generation
             tried = verify.more_probes(generation)
             if tried is None and generation.index_params:
                 tried = replace(generation, index_params={}, search_params={})
-                self.admin.set_index(tried, {"index_type": "FLAT"}, timeout=SEAL_SECONDS)
+                parts.admin.set_index(tried, {"index_type": "FLAT"}, timeout=SEAL_SECONDS)
         raise RebuildRefused(
             f"exact search over the new index returns only {recall:.0%} of the true neighbours: what is stored is not "
             "what was embedded; rebuild again"
         )
-
-
-def _quietly(work: Work, message: str) -> None:
-    try:
-        work.note(message)
-    except RagError:
-        return

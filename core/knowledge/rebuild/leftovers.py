@@ -1,8 +1,8 @@
 """What of old and broken generations goes, and when: never what serves, what can be rolled back to, what is held, or
 what a lookup may still be reading.
 
-A generation's rows and collection go in two steps: it is marked ``dropped_at`` and its rows go, its collection follows
-when nobody can hold it any more. Collections that SQL knows nothing of are never touched.
+A generation goes in this order: marked ``dropped_at``, then its rows, then its collection. Collections that SQL knows
+nothing of are never touched: they may belong to somebody else.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ BROKEN: Final = frozenset({GenerationState.FAILED, GenerationState.CANCELLED, Ge
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """The generations of an alias by what they are for. ``previous`` is what a roll-back returns to; ``spent`` are
-    retired ones behind it; ``unknown`` are collections that SQL knows nothing of."""
+    """The generations of an alias by what they are for, newest first. ``previous`` is what a roll-back returns to,
+    ``waiting`` what a switch can activate; ``stale`` were held but something newer is active or waiting; ``spent`` are
+    retired ones behind ``previous``; ``unknown`` are collections that SQL knows nothing of."""
 
     active: Generation | None
     previous: Generation | None
-    held: tuple[Generation, ...]
+    waiting: tuple[Generation, ...]
+    stale: tuple[Generation, ...]
     switching: tuple[Generation, ...]
     unfinished: tuple[Generation, ...]
     spent: tuple[Generation, ...]
@@ -41,7 +43,7 @@ class Shelf:
 
 
 class Leftovers:
-    """``grace``: seconds that a lookup may hold a generation after it ceased to be active."""
+    """``grace``: seconds that a lookup may hold a generation after another one took over."""
 
     def __init__(self, alias: str, store: GenerationStore, admin: IndexAdmin, clock: Clock, grace: float) -> None:
         self._alias, self._store, self._admin, self._clock = alias, store, admin, clock
@@ -53,26 +55,31 @@ class Leftovers:
         found = self._admin.collections(f"{self._alias}_g", timeout=DROP_SECONDS)
         ours = re.compile(rf"{re.escape(self._alias)}_g\d+")
         collections = frozenset(info.name for info in found if ours.fullmatch(info.name))
-        active = next((g for g in generations if g.state is GenerationState.ACTIVE), None)
+
+        def of(*states: GenerationState) -> list[Generation]:
+            return [g for g in generations if g.state in states]
+
+        active = next(iter(of(GenerationState.ACTIVE)), None)
         retired = sorted(
-            (g for g in generations if g.state is GenerationState.RETIRED),
+            (g for g in of(GenerationState.RETIRED) if g.collection in collections),
             key=lambda g: (g.activated_at or "", g.number),
             reverse=True,
         )
-        previous = next((g for g in retired if g.collection in collections and not self._dropped(g)), None)
-        verified = [g for g in generations if g.state is GenerationState.VERIFIED]
-        held = tuple(g for g in verified if self._store.facts(self._alias, g.number).get("held"))
-        names = {g.collection for g in generations}
+        previous = next((g for g in retired if not self._facts(g).get("dropped_at")), None)
+        verified = of(GenerationState.VERIFIED)
+        held = [g for g in verified if self._facts(g).get("held")]
+        waiting = [g for g in held[:1] if active is None or g.number > active.number]
         return Shelf(
             active=active,
             previous=previous,
-            held=held,
-            switching=tuple(g for g in generations if g.state is GenerationState.SWITCHING),
-            unfinished=tuple(g for g in generations if g.state in UNFINISHED) + tuple(set_minus(verified, held)),
-            spent=tuple(g for g in retired if g is not previous and g.collection in collections),
-            broken=tuple(g for g in generations if g.state in BROKEN and g.collection in collections),
+            waiting=tuple(waiting),
+            stale=tuple(g for g in held if g not in waiting),
+            switching=tuple(of(GenerationState.SWITCHING)),
+            unfinished=(*of(*UNFINISHED), *(g for g in verified if g not in held)),
+            spent=tuple(g for g in retired if g != previous),
+            broken=tuple(g for g in of(*BROKEN) if g.collection in collections),
             collections=collections,
-            unknown=tuple(sorted(collections - names)),
+            unknown=tuple(sorted(collections - {g.collection for g in generations})),
         )
 
     def discard(self, generation: Generation, state: GenerationState, reason: str) -> None:
@@ -81,39 +88,38 @@ class Leftovers:
         self._store.discard(self._alias, generation.number)
         self._admin.drop(generation.collection, timeout=DROP_SECONDS)
 
+    def due(self, shelf: Shelf) -> list[tuple[Generation, GenerationState]]:
+        """What can go now, with the state it ends in: broken generations at once; stale and spent ones when the
+        generation that took their place has served for the time of grace."""
+        due = [(g, g.state) for g in shelf.broken]
+        if self._served(shelf.active):
+            due += [(g, GenerationState.CANCELLED) for g in shelf.stale]
+        # whatever is behind the previous generation had ceased to be active when that one became it
+        if self._served(shelf.previous):
+            due += [(g, g.state) for g in shelf.spent]
+        return due
+
     def sweep(self, note: Callable[[str], None]) -> None:
-        """Drops broken generations and, once their grace is over, those behind the previous one. One that cannot be
-        dropped stays for the next time, with a line in the log."""
-        shelf = self.shelf()
-        now = self._clock.now()
-        for generation in shelf.broken:
-            self._drop(generation, note)
-        for generation in shelf.spent:
-            if self._free(shelf, now):
-                self._drop(generation, note)
+        """Drops what is due. What cannot be dropped stays for the next time, with a line in the log."""
+        for generation, state in self.due(self.shelf()):
+            try:
+                self._drop(generation, state)
+            except RagError as exc:
+                log.warning("generation %s stays for now: %s", generation.number, redact(exc))
+                note(f"generation {generation.number} could not be dropped ({redact(exc)}); the next run tries again")
+            else:
+                note(f"generation {generation.number} ({generation.state}) is gone with {generation.collection}")
 
-    def _free(self, shelf: Shelf, now: datetime) -> bool:
-        """A generation behind the previous one ceased to be active when, at the latest, the previous one became it."""
-        since = shelf.previous.activated_at if shelf.previous else shelf.active.activated_at if shelf.active else None
-        return since is None or now - datetime.fromisoformat(since) >= self._grace
+    def _served(self, generation: Generation | None) -> bool:
+        if generation is None or generation.activated_at is None:
+            return True
+        return self._clock.now() - datetime.fromisoformat(generation.activated_at) >= self._grace
 
-    def _drop(self, generation: Generation, note: Callable[[str], None]) -> None:
-        try:
-            facts: dict[str, Any] = {"dropped_at": self._clock.now().isoformat(timespec="seconds")}
-            self._store.set_state(self._alias, generation.number, generation.state, **facts)
-            self._store.discard(self._alias, generation.number)
-            self._admin.drop(generation.collection, timeout=DROP_SECONDS)
-            note(
-                f"generation {generation.number} ({generation.state}) is gone: rows and collection {generation.collection}"
-            )
-        except RagError as exc:
-            log.warning("generation %s stays for now: %s", generation.number, redact(exc))
-            note(f"generation {generation.number} could not be dropped ({redact(exc)}); the next run tries again")
+    def _drop(self, generation: Generation, state: GenerationState) -> None:
+        facts: dict[str, Any] = {"dropped_at": self._clock.now().isoformat(timespec="seconds"), "held": False}
+        self._store.set_state(self._alias, generation.number, state, **facts)
+        self._store.discard(self._alias, generation.number)
+        self._admin.drop(generation.collection, timeout=DROP_SECONDS)
 
-    def _dropped(self, generation: Generation) -> bool:
-        return bool(self._store.facts(self._alias, generation.number).get("dropped_at"))
-
-
-def set_minus(these: list[Generation], those: tuple[Generation, ...]) -> list[Generation]:
-    numbers = {g.number for g in those}
-    return [g for g in these if g.number not in numbers]
+    def _facts(self, generation: Generation) -> dict[str, Any]:
+        return self._store.facts(self._alias, generation.number)

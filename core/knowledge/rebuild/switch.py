@@ -5,17 +5,20 @@ SQL's row decides what lookups use; the alias follows for other readers. Interru
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from core.errors import RagError, redact
 from core.knowledge.rebuild.sources import STAGING, Sources, write_removed
 from core.knowledge.rebuild.values import Step
 from core.model import Generation, GenerationState
 from core.ports import GenerationStore, IndexAdmin
 
+log = logging.getLogger(__name__)
 ALIAS_SECONDS: Final = 60.0
 Announce = Callable[[Step, str], None]
 
@@ -27,8 +30,8 @@ class Switcher:
         self._alias, self._store, self._admin, self._uploads = alias, store, admin, uploads
 
     def activate(self, number: int, announce: Announce, prove: Callable[[], None]) -> Generation:
-        """``announce`` hears of each step before it is done; ``prove`` raises when the lease is no longer ours."""
-        announce(Step.SWITCHING, f"switching to generation {number}")
+        """``announce`` hears of each step before it is done; ``prove`` raises when the run must not go on. Once the
+        generation is SWITCHING there is no way back: what is interrupted then, ``finish`` does later."""
         prove()
         self._store.set_state(self._alias, number, GenerationState.SWITCHING)
         return self.finish(number, announce)
@@ -43,8 +46,12 @@ class Switcher:
         return active
 
     def point(self, active: Generation, announce: Announce) -> None:
+        """The alias follows. A store that is away does not undo the switch: the alias is mended at the next start."""
         announce(Step.ALIAS, f"{self._alias} points at {active.collection}")
-        self._admin.point_alias(self._alias, active.collection, timeout=ALIAS_SECONDS)
+        try:
+            self._admin.point_alias(self._alias, active.collection, timeout=ALIAS_SECONDS)
+        except RagError as exc:
+            log.warning("alias %s does not point at %s yet: %s", self._alias, active.collection, redact(exc))
 
     def _apply_uploads(self, change: Mapping[str, Any]) -> None:
         """``change``: ``staged`` (path in the staging folder -> name below uploads), ``deleted`` (names below uploads),

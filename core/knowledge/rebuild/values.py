@@ -151,4 +151,15 @@ class RebuildOutcome:
     rejected: tuple[Rejected, ...] = ()
     warnings: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
+    profile: str = ""
+    recall: float | None = None
     notes: tuple[str, ...] = ()
+
+    def record(self) -> dict[str, object]:
+        """What the run's record keeps: counts instead of lists."""
+        counted = ("added", "changed", "removed", "kept", "rejected", "warnings")
+        record: dict[str, object] = {name: len(getattr(self, name)) for name in counted}
+        same = ("documents", "chunks", "embedded", "from_cache", "previous", "profile", "recall")
+        record |= {name: getattr(self, name) for name in same}
+        record |= {"seconds": self.seconds.get("total"), "notes": list(self.notes)}
+        return record | {f"{part}_seconds": self.seconds[part] for part in ("embed", "insert") if part in self.seconds}

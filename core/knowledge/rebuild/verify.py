@@ -11,16 +11,16 @@ import numpy as np
 from core.errors import RebuildRefused
 from core.knowledge.chunk import passage_text
 from core.knowledge.rebuild.rows import sha256
-from core.model import Generation, Hit, IndexRow, Scopes, SearchFilter
-from core.ports import EmbeddingCache, GenerationStore, IndexAdmin, VectorIndex
+from core.model import Branch, Generation, Hit, IndexRow, Scopes, SearchFilter
+from core.ports import EmbeddingCache, GenerationStore, IndexAdmin, SearchAnswer, VectorIndex
 
 EVERYWHERE: Final = SearchFilter(Scopes(frozenset(), everything=True))
 ADMIN_SECONDS: Final = 600.0
 SEARCH_SECONDS: Final = 60.0
-FOUND_WITHIN: Final = 100  # ranks: near-copies may stand before a chunk, a hundred of them may not
+FOUND_WITHIN: Final = (20, 200)  # ranks, the second only when the first did not do: near-copies stand before it
 NEIGHBOURS: Final = 20
 MIN_RECALL: Final = 0.98
-_SAME: Final = 1e-5  # squared distances of unit vectors in float32
+_SAME: Final = 1e-4  # the store computes squared distances in float32
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,50 +50,54 @@ def count_all(generation: Generation, chunks: int, admin: IndexAdmin, store: Gen
 
 def find_again(generation: Generation, sample: Sequence[IndexRow], index: VectorIndex) -> None:
     """Raises RebuildRefused when a sampled chunk is not found by its own vector and by its own words."""
+
+    def dense(row: IndexRow, limit: int) -> SearchAnswer:
+        return index.search_dense(generation, row.vector, EVERYWHERE, limit, timeout=SEARCH_SECONDS)
+
+    def bm25(row: IndexRow, limit: int) -> SearchAnswer:
+        text = row.search_text
+        return index.search_bm25(generation, text, EVERYWHERE, limit, timeout=SEARCH_SECONDS, with_vectors=False)
+
     for row in sample:
-        key = row.chunk.evidence_key
-        dense = index.search_dense(generation, row.vector, EVERYWHERE, FOUND_WITHIN, timeout=SEARCH_SECONDS).hits
-        bm25 = index.search_bm25(
-            generation, row.search_text, EVERYWHERE, FOUND_WITHIN, timeout=SEARCH_SECONDS, with_vectors=False
-        ).hits
-        for branch, hits in (("dense", dense), ("bm25", bm25)):
-            if not _contains(hits, row):
+        for branch, search in ((Branch.DENSE, dense), (Branch.BM25, bm25)):
+            if not any(_contains(search(row, limit).hits, row) for limit in FOUND_WITHIN):
                 raise RebuildRefused(
-                    f"chunk {key!r} is not among the first {FOUND_WITHIN} of the {branch} branch for its own text: "
-                    "the new index cannot be trusted; rebuild again"
+                    f"chunk {row.chunk.evidence_key!r} is not among the first {FOUND_WITHIN[-1]} of the {branch} branch "
+                    "for its own text: the new index cannot be trusted; rebuild again"
                 )
 
 
 def _contains(hits: Sequence[Hit], row: IndexRow) -> bool:
-    """The chunk itself, or as many equal texts as were asked for."""
+    """The chunk itself, or an equal text that stands in its place."""
     return any(h.chunk.evidence_key == row.chunk.evidence_key or h.chunk.content == row.chunk.content for h in hits)
 
 
-def measure_recall(
-    generation: Generation, sample: Sequence[IndexRow], index: VectorIndex, vectors: Iterator[Any]
-) -> float | None:
-    """Share of the true ``NEIGHBOURS`` nearest chunks of the sampled vectors that the index returns. ``vectors`` are
-    all vectors of the generation, in blocks of shape (n, dimension): the exact search is done here, block by block.
-
-    A neighbour counts when it is as near as the last true one, so that equal distances cannot lower the number.
-    """
+def true_distances(sample: Sequence[IndexRow], vectors: Iterator[Any]) -> Any:
+    """The squared distances from each sampled vector to its nearest neighbours (at most ``NEIGHBOURS``) by exact
+    search, ascending: float64 of shape (samples, neighbours). ``vectors`` are all vectors of the generation, in blocks
+    of shape (n, dimension)."""
     if not sample:
-        return None
-    queries = np.stack([np.asarray(row.vector, dtype=np.float32) for row in sample])
-    best = np.empty((len(sample), 0), dtype=np.float32)
+        return np.empty((0, 0))
+    queries = np.stack([np.asarray(row.vector, dtype=np.float64) for row in sample])
+    best = np.empty((len(sample), 0))
     for block in vectors:
-        distances = np.maximum(
-            (queries**2).sum(1)[:, None] + (block**2).sum(1)[None, :] - 2.0 * queries @ block.T, 0.0
-        ).astype(np.float32)
-        best = np.sort(np.concatenate([best, distances], axis=1), axis=1)[:, :NEIGHBOURS]
-    if best.shape[1] == 0:
+        products = (queries**2).sum(1)[:, None] + (block**2).sum(1)[None, :] - 2.0 * queries @ block.T
+        near = np.concatenate([best, np.maximum(products, 0.0)], axis=1)
+        best = np.sort(near, axis=1)[:, :NEIGHBOURS]
+    return best
+
+
+def measure_recall(generation: Generation, sample: Sequence[IndexRow], truth: Any, index: VectorIndex) -> float | None:
+    """Share of the true nearest chunks (``true_distances``) that the index returns for the sampled vectors; None when
+    there is nothing to find. A hit counts when it is as near as the last true one: equal distances cannot lower it."""
+    if truth.size == 0:
         return None
     found = 0
-    for row, truth in zip(sample, best, strict=True):
-        hits = index.search_dense(generation, row.vector, EVERYWHERE, len(truth), timeout=SEARCH_SECONDS).hits
-        near = [h for h in hits if h.score is not None and h.score <= float(truth[-1]) + _SAME]
-        found += min(len(near), len(truth))
-    return found / best.size
+    for row, distances in zip(sample, truth, strict=True):
+        hits = index.search_dense(generation, row.vector, EVERYWHERE, len(distances), timeout=SEARCH_SECONDS).hits
+        last = float(distances[-1])
+        found += sum(1 for h in hits if h.score is not None and h.score <= last + _SAME * max(1.0, last))
+    return found / int(truth.size)
 
 
 def stored_vectors(

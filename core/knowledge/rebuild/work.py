@@ -24,6 +24,16 @@ class LeaseLost(Busy):
     """Another process took the run over: nothing may be touched any more."""
 
 
+def is_cancel(exc: BaseException) -> bool:
+    """Somebody wanted the end, as opposed to something going wrong."""
+    return isinstance(exc, Cancelled | KeyboardInterrupt | SystemExit)
+
+
+def reason_of(exc: BaseException) -> str:
+    """One line for the record, without secrets."""
+    return redact(exc if isinstance(exc, RagError) else f"{type(exc).__name__}: {exc}")
+
+
 class Work:
     """Holds the lease of ``run`` from ``with`` to its end. Thread-safe.
 
@@ -67,17 +77,26 @@ class Work:
     def step(self, step: Step, message: str, *, total: int | None = None, state: str | None = None) -> None:
         """Records that ``step`` begins, then lets it begin. Raises Cancelled or LeaseLost instead."""
         self.check()
-        self._step, self._message = step, message
-        self._began = self._noted = self._clock.monotonic()
-        done = None if total is None else 0
-        kept = self._runs.progress(
-            self.run_id, state=state, stage=step.value, message=message, done=done or 0, total=total or 0
-        )
-        if not kept:
+        if not self._enter(step, message, total, state):
             self._lost.set()
             self.check()
-        self._report(done, total)
         self._on_step(step.value)
+
+    def last(self, step: Step, message: str) -> None:
+        """Like ``step``, for what is done to its end once it began: nobody can cancel it, and whoever took the lease
+        over would do the same."""
+        self._enter(step, message, None, None)
+        self._on_step(step.value)
+
+    def _enter(self, step: Step, message: str, total: int | None, state: str | None) -> bool:
+        self._step, self._message = step, message
+        self._began = self._noted = self._clock.monotonic()
+        # a step without a count says 0 of 0: the numbers of the step before must not stand beside its name
+        kept = self._runs.progress(
+            self.run_id, state=state, stage=step.value, message=message, done=0, total=total or 0
+        )
+        self._report(None if total is None else 0, total)
+        return kept
 
     def advance(self, done: int, total: int | None) -> None:
         """Notes how far the step is, at most twice a second in the record."""
