@@ -121,6 +121,9 @@ def test_case_53_ties_break_by_best_single_rank_then_by_key() -> None:
     swapped = fused(["a1", "b1", "c1"], ["c1", "b1", "a1"])
     # 1/61 + 1/63 > 2/62; a1 and c1 are level and both have a best rank of 1
     assert keys(swapped) == ["a1", "c1", "b1"]
+    level = fused(["z", "m", "n", "a"], ["p", "q", "r", "a"], k=2)
+    # 1/(2+1) = 1/(2+4) + 1/(2+4): p and z were first in a branch, a was fourth in both
+    assert keys(level)[:3] == ["p", "z", "a"]
 
 
 _ORDER = """
