@@ -43,6 +43,7 @@ from core.lookup import LookupService
 from core.ports import AuditSink, Embedder, Reranker
 from core.replay import Replayer
 from core.settings import Settings
+from core.stores import StoredTrace
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +77,10 @@ class App:
     @property
     def alias(self) -> str:
         return self.settings.milvus.collection
+
+    def evidence_text(self, stored: StoredTrace) -> dict[str, str | None]:
+        """See ``Documents.evidence_text``."""
+        return self.documents.evidence_text(stored)
 
     def start(self) -> None:
         """What a long-running process does beside its first page: finishes or discards what a crash left, delivers

@@ -2,12 +2,12 @@
 
 import streamlit as st
 
-from pages.parts import access, boxes, frame, lists, result, services
+from pages.parts import access, boxes, frame, lists, replay, result, services
 from pages.parts.text import visible
 
 PAGE = "trace"
 
-access.require()
+user = access.require()
 app = services.app_or_stop()
 frame.head("Trace", "A lookup as it was recorded: the same pictures, from the stored trace.")
 
@@ -17,6 +17,7 @@ if wanted.trace:
     if view:
         st.text(visible(view.result.query, 1_000) or "The question is not stored.")
         result.draw(view, page=PAGE)
+        replay.draw(app, wanted.trace, user.name, PAGE)
 elif wanted.session or wanted.run:
     lists.events(app, wanted, PAGE)
 else:

@@ -108,6 +108,7 @@ class FakeApp:
     rebuild: FakeRebuild = field(default_factory=FakeRebuild)
     audit_log: FakeAuditLog = field(default_factory=FakeAuditLog)
     audit: FakeOutbox = field(default_factory=FakeOutbox)
+    replayer: Any = None
 
     @property
     def documents(self) -> Any:
