@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -62,9 +62,11 @@ def canonical(value: Any) -> bytes:
     return _ENCODER.encode(value).encode()
 
 
-def rows_hash(rows: Iterable[Mapping[str, Any]]) -> str:
-    """One plain SHA-256 over rows that belong to a record (its events, its trace); it stands in the chained row."""
-    return hashlib.sha256(canonical([_without_nulls(row) for row in rows])).hexdigest()
+def rows_hash(rows: Sequence[Mapping[str, Any]]) -> str:
+    """One plain SHA-256 over rows of one table that belong to a record (its events, its trace); it stands in the
+    chained row. A column that is null in all of them counts as absent, so that a later version may add one."""
+    names = sorted({name for row in rows for name, value in row.items() if value is not None})
+    return hashlib.sha256(canonical([names, [[row.get(name) for name in names] for row in rows]])).hexdigest()
 
 
 def writer_of(hasher: Hasher) -> str:

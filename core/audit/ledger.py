@@ -54,10 +54,15 @@ class Ledger(Protocol):
     @property
     def hasher(self) -> Hasher: ...
 
+    def warm(self) -> None:
+        """Connects and asks for what a delivery begins with. Raises when the database would not take one."""
+
+    def prepare(self) -> None:
+        """Brings the schema up to date where nobody has: the database may have been away when the program started."""
+
     def deliver(self, entries: Sequence[Entry]) -> Delivery:
         """Writes ``entries`` in their order and in one transaction: rows, events, traces, settings, console queries,
-        and the head. An ``invocation_id`` that is there already is left as it is. Without entries it only asks
-        whether the database would take some. Raises BadInput or CheckFailed for an entry that it refuses."""
+        and the head. An ``invocation_id`` that is there already is left as it is. Raises BadInput or CheckFailed for an entry that it refuses."""
 
     def heads(self) -> list[Head]: ...
 

@@ -78,7 +78,7 @@ def trace_rows(
 def trace_hash(rows: TraceRows) -> str:
     """Over the trace and its candidates, in the order of their key."""
     order = sorted(rows.candidates, key=lambda row: (row["attempt"], row["chunk_id"], row["retriever"]))
-    return rows_hash([rows.trace, *order])
+    return hashlib.sha256((rows_hash([rows.trace]) + rows_hash(order)).encode()).hexdigest()
 
 
 def stored_json(value: Any, secrets: tuple[str, ...]) -> tuple[str, bool]:

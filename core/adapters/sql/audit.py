@@ -7,14 +7,17 @@ delivered already is known for certain.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import Column, Connection, Table, and_, exists, or_, select
+from sqlalchemy import Column, Connection, Select, Table, and_, exists, func, or_, select
+from sqlalchemy.exc import IntegrityError
 
+from core.adapters.sql.bulk import insert
 from core.adapters.sql.engine import Database
-from core.adapters.sql.rows import add_new, batches
+from core.adapters.sql.rows import batches
+from core.adapters.sql.schema import upgrade
 from core.adapters.sql.tables import (
     CANDIDATE_TRACE,
     CITATION,
@@ -31,7 +34,7 @@ from core.adapters.sql.traces import write_trace
 from core.audit.chain import GENESIS, Hasher, Head, link, writer_of
 from core.audit.entry import Entry, TraceRows
 from core.audit.ledger import Attached, Delivery, Pruned, Row
-from core.errors import Busy
+from core.errors import Busy, CheckFailed
 
 BATCH: Final = 200
 _PRUNED: Final = ("writer", "first_seq", "last_seq", "prev_hash", "last_hash", "invocation_id")
@@ -45,6 +48,7 @@ class SqlLedger:
         self._db = database
         self._hasher = Hasher(key)
         self._writer = writer_of(self._hasher)
+        self._prepared = False
         self._clock = clock or (lambda: datetime.now(UTC))
 
     @property
@@ -57,11 +61,25 @@ class SqlLedger:
 
     # ---------------------------------------------------------------------------------------- writing
 
+    def warm(self) -> None:
+        def work(connection: Connection) -> None:
+            connection.execute(self._locked_head()).first()
+            connection.execute(_recorded([""])).first()
+
+        self._db.read(work)
+
+    def prepare(self) -> None:
+        if not self._prepared:
+            upgrade(self._db)
+            self._prepared = True
+
     def deliver(self, entries: Sequence[Entry]) -> Delivery:
-        if not entries:
-            self._db.read(lambda c: c.execute(select(WRITER.c.seq).where(WRITER.c.writer == self._writer)).first())
-            return Delivery()
-        return self._db.write(lambda c: self._deliver(c, entries))
+        try:
+            return self._db.write(lambda c: self._deliver(c, entries))
+        except CheckFailed as exc:
+            if not isinstance(exc.__cause__, IntegrityError):
+                raise
+            return self._db.write(lambda c: self._deliver(c, entries, beyond=True))
 
     def prune(self, rows: Sequence[Row], ranges: Sequence[Pruned], entry: Entry, *, before: datetime, who: str) -> None:
         def work(connection: Connection) -> None:
@@ -78,8 +96,7 @@ class SqlLedger:
                 {**{name: getattr(r, name) for name in _PRUNED}, "older_than": before, "pruned_at": now, "who": who}
                 for r in ranges
             ]
-            if remembered:
-                connection.execute(PRUNE.insert(), remembered)
+            insert(connection, PRUNE, remembered)
             self._deliver(connection, [entry])
 
         self._db.write(work)
@@ -98,42 +115,44 @@ class SqlLedger:
             dropped += count
         return dropped
 
-    def _deliver(self, connection: Connection, entries: Sequence[Entry]) -> Delivery:
+    def _deliver(self, connection: Connection, entries: Sequence[Entry], *, beyond: bool = False) -> Delivery:
+        """``beyond``: rows that somebody put behind the head are stepped over, for verification to find."""
         head = self._head(connection)
         by_id = {entry.invocation_id: entry for entry in reversed(entries)}  # of the same id the first one counts
-        known = select(INVOCATION.c.invocation_id).where(INVOCATION.c.invocation_id.in_(by_id))
-        recorded = set(connection.execute(known).scalars())
+        recorded = set(connection.execute(_recorded(by_id)).scalars())
         fresh = [
             entry for entry in entries if entry.invocation_id not in recorded and by_id[entry.invocation_id] is entry
         ]
         if not fresh:
             return Delivery(0, len(entries))
         now, seq, prev_hash, rows = self._clock(), head.seq, head.row_hash, []
+        if beyond:
+            last = select(func.max(INVOCATION.c.seq)).where(INVOCATION.c.writer == self._writer)
+            seq = max(seq, connection.execute(last).scalar_one() or 0)
         for entry in fresh:
             seq += 1
             row = {**entry.row, "recorded_at": now}
             rows.append(link(row, writer=self._writer, seq=seq, prev_hash=prev_hash, hasher=self._hasher))
             prev_hash = rows[-1]["row_hash"]
-        connection.execute(INVOCATION.insert(), rows)
+        insert(connection, INVOCATION, rows)
         self._beside(connection, fresh)
         moved = {"seq": seq, "row_hash": prev_hash, "seal": self._hasher.seal(self._writer, seq, prev_hash)}
         connection.execute(WRITER.update().where(WRITER.c.writer == self._writer), {**moved, "changed_at": now})
         return Delivery(len(fresh), len(entries) - len(fresh))
 
     def _beside(self, connection: Connection, fresh: Sequence[Entry]) -> None:
-        events = [event for entry in fresh for event in entry.events]
-        if events:
-            connection.execute(EVENT.insert(), events)
+        insert(connection, EVENT, [event for entry in fresh for event in entry.events])
         for entry in fresh:
             if entry.trace is not None:
                 write_trace(connection, entry.trace)
         settings = {entry.settings["fingerprint"]: entry.settings for entry in fresh if entry.settings is not None}
-        add_new(connection, SETTINGS, list(settings.values()))
-        add_new(connection, CONSOLE_QUERY, [e.console_query for e in fresh if e.console_query is not None])
+        insert(connection, SETTINGS, list(settings.values()), ignore=True)
+        questions = [entry.console_query for entry in fresh if entry.console_query is not None]
+        insert(connection, CONSOLE_QUERY, questions, ignore=True)
 
     def _head(self, connection: Connection) -> Head:
         """The head, locked until the transaction ends; made with the first row."""
-        query = select(WRITER).where(WRITER.c.writer == self._writer).with_for_update()
+        query = self._locked_head()
         row = connection.execute(query).first()
         if row is None:
             now = self._clock()
@@ -146,9 +165,12 @@ class SqlLedger:
                 "created_at": now,
                 "changed_at": now,
             }
-            add_new(connection, WRITER, [first])
+            insert(connection, WRITER, [first], ignore=True)
             row = connection.execute(query).one()
         return Head(row.writer, row.seq, row.row_hash, row.seal, row.key_id)
+
+    def _locked_head(self) -> Select[Any]:
+        return select(WRITER).where(WRITER.c.writer == self._writer).with_for_update()
 
     # ---------------------------------------------------------------------------------------- reading
 
@@ -207,6 +229,10 @@ class SqlLedger:
             return found
 
         return self._db.read(work)
+
+
+def _recorded(invocation_ids: Iterable[str]) -> Select[Any]:
+    return select(INVOCATION.c.invocation_id).where(INVOCATION.c.invocation_id.in_(list(invocation_ids)))
 
 
 def _delete(connection: Connection, column: Column[Any], values: Sequence[Any]) -> int:

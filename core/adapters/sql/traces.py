@@ -10,6 +10,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, and_, or_, select
 from sqlalchemy.exc import IntegrityError
 
+from core.adapters.sql.bulk import insert
 from core.adapters.sql.engine import Database
 from core.adapters.sql.failures import duplicate
 from core.adapters.sql.tables import CANDIDATE_TRACE, EVENT, QUERY_TRACE
@@ -118,15 +119,14 @@ class SqlTraces:
 def write_trace(connection: Connection, rows: TraceRows) -> None:
     """Writes a trace inside a transaction; one that stands under the same id already gives way."""
     try:
-        connection.execute(QUERY_TRACE.insert(), dict(rows.trace))  # refused, it leaves the transaction usable
+        insert(connection, QUERY_TRACE, [rows.trace])  # refused, it leaves the transaction usable
     except IntegrityError as exc:
         if not duplicate(exc):
             raise
         for table in (CANDIDATE_TRACE, QUERY_TRACE):
             connection.execute(table.delete().where(table.c.trace_id == rows.trace["trace_id"]))
-        connection.execute(QUERY_TRACE.insert(), dict(rows.trace))
-    if rows.candidates:
-        connection.execute(CANDIDATE_TRACE.insert(), [dict(row) for row in rows.candidates])
+        insert(connection, QUERY_TRACE, [rows.trace])
+    insert(connection, CANDIDATE_TRACE, rows.candidates)
 
 
 def _summary(row: Row[Any]) -> TraceSummary:
