@@ -3,23 +3,32 @@
 The spans of a document's chunks partition its body: joined in order they are the body, character by character. A chunk's
 text is its span without outer white space and without the headings that its breadcrumb already names; a piece of a split
 table or fence repeats the table's head or the fence's marks so that it can be read alone.
-Rules: a subtree that fits in ``target`` is one chunk; small neighbours under one parent share a chunk, with the parent's
-breadcrumb; fences and tables stay whole up to ``maximum``, then tables are cut at row ends and fences at line ends; a
-heading without text of its own gives no chunk and lives on in the breadcrumbs below it.
+
+Rules, first that applies:
+
+- a subtree that fits in ``target`` is one chunk, except that level-1 headings, where a document has several of them with
+  text, are topics of their own: each begins a chunk and shares it with no neighbour;
+- small neighbours under one parent share a chunk, which has the parent's breadcrumb and their headings in its text;
+- text is cut at the end of a paragraph, a sentence, a clause, a word, never inside a grapheme;
+- fences and tables stay whole up to ``maximum``, then tables are cut at row ends and fences at line ends; a short text
+  before one stays with it, or with its first piece, where there is room;
+- a heading without text of its own gives no chunk: it lives on in the breadcrumbs below it, or in the text of a chunk that
+  it shares; without either it is left out. A document of nothing but headings is cut as if it were text;
+- comments, blank entities and symbols alone are no text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from core.analysis import cut_graphemes, has_tokens
+from core.analysis import cut_graphemes, fold, has_tokens
 from core.knowledge.outline import Block, Kind, Section, outline
-from core.knowledge.source import visible_text
-from core.knowledge.split import split_block
+from core.knowledge.source import trimmed, visible_text
+from core.knowledge.split import longest_text, split_block
 
-CHUNKING_VERSION: Final = "1"
+CHUNKING_VERSION: Final = "2"
 PATH_JOINT: Final = " > "
 MAX_BREADCRUMB: Final = 500
 
@@ -48,8 +57,11 @@ def chunk_body(title: str, body: str, *, target: int = 800, maximum: int = 1200)
     """The chunks of ``body`` in order; () when it holds no text. ``title`` is the first part of every breadcrumb."""
     if not 0 < target <= maximum:
         raise ValueError(f"target {target} must lie between 1 and maximum {maximum}")
-    cutter = _Cutter(body, target, maximum)
-    pieces = [piece for piece in cutter.section(outline(body), (title,)) if has_tokens(visible_text(piece.text))]
+    tree = outline(body)
+    pieces = list(_told(_Cutter(body, target, maximum).section(tree, (title,))))
+    if not pieces:
+        headings = Block(Kind.TEXT, 0, len(body))
+        pieces = list(_told(_Piece((title,), *cut) for cut in split_block(body, headings, target, maximum)))
     chunks: list[ChunkPiece] = []
     start = 0
     for number, piece in enumerate(pieces):
@@ -64,25 +76,26 @@ class _Cutter:
         self._body = body
         self._target = target
         self._maximum = maximum
+        self._told_at: dict[tuple[int, int], bool] = {}
 
     def section(self, section: Section, path: tuple[str, ...]) -> Iterator[_Piece]:
         """The pieces of a subtree whose own heading is already the end of ``path``."""
-        whole = self._body[section.body_start : section.end].strip()
-        if len(whole) <= self._target:
+        topics = sum(child.level == 1 and self._told(child) for child in section.children) > 1
+        if not topics and self._length(section.body_start, section.end) <= self._target:
             only = self._only_child(section)
             if only is not None:
                 yield from self.section(only, _down(path, only.heading))
-                return
-            if whole:
-                yield _Piece(path, whole, section.end)
+            else:
+                yield from self._piece(path, section.body_start, section.end)
             return
         waiting: list[Section] = []
         yield from self._blocks(section.blocks, path)
         for child in section.children:
-            if self._size(child) > self._target or self._closed(waiting, child):
+            apart = self._size(child) > self._target or (topics and child.level == 1)
+            if apart or self._full(waiting, child):
                 yield from self._neighbours(waiting, path)
                 waiting = []
-            if self._size(child) > self._target:
+            if apart:
                 yield from self.section(child, _down(path, child.heading))
             else:
                 waiting.append(child)
@@ -90,62 +103,88 @@ class _Cutter:
 
     def _only_child(self, section: Section) -> Section | None:
         """The one child that holds all of a section's text: its heading then belongs into the breadcrumb."""
-        if any(self._body[block.start : block.end].strip() for block in section.blocks):
+        if self._has_text(section):
             return None
         told = [child for child in section.children if self._told(child)]
         return told[0] if len(told) == 1 else None
 
     def _told(self, section: Section) -> bool:
-        return any(self._body[b.start : b.end].strip() for b in section.blocks) or any(
-            map(self._told, section.children)
-        )
+        """Whether there is text in the subtree, other than headings."""
+        key = (section.start, section.level)
+        if key not in self._told_at:
+            self._told_at[key] = self._has_text(section) or any(map(self._told, section.children))
+        return self._told_at[key]
 
-    def _closed(self, waiting: list[Section], child: Section) -> bool:
-        """Small sections are gathered until they reach half the target, never beyond it."""
+    def _has_text(self, section: Section) -> bool:
+        return any(has_tokens(visible_text(self._body[block.start : block.end])) for block in section.blocks)
+
+    def _full(self, waiting: list[Section], child: Section) -> bool:
+        """Small sections are gathered until they reach half the target, and never beyond the target."""
         size = sum(self._size(section) for section in waiting)
         return bool(waiting) and (size >= self._target // 2 or size + self._size(child) > self._target)
 
     def _size(self, section: Section) -> int:
-        return len(self._body[section.start : section.end].strip())
+        return self._length(section.start, section.end)
 
     def _neighbours(self, sections: list[Section], path: tuple[str, ...]) -> Iterator[_Piece]:
         told = [section for section in sections if self._told(section)]
         if len(told) == 1 and len(sections) == 1:
             yield from self.section(told[0], _down(path, told[0].heading))
         elif told:
-            text = self._body[sections[0].start : sections[-1].end].strip()
-            yield _Piece(path, text, sections[-1].end)
+            yield from self._piece(path, sections[0].start, sections[-1].end)
 
     def _blocks(self, blocks: list[Block], path: tuple[str, ...]) -> Iterator[_Piece]:
         """A section's own text: blocks gathered up to the target, a larger one cut by its kind."""
-        start = end = None
+        start = end = 0  # of what is gathered
         for block in blocks:
-            if start is not None and end is not None:
-                if len(self._body[start : block.end].strip()) <= self._target:
-                    end = block.end
-                    continue
+            short = end - start <= self._target // 2
+            limit = self._maximum if short and block.kind is not Kind.TEXT else self._target
+            if start < end and self._length(start, block.end) <= limit:
+                end = block.end
+            elif self._length(block.start, block.end) <= self._limit(block):
                 yield from self._piece(path, start, end)
-            start, end = block.start, block.end
-            if len(self._body[start:end].strip()) > self._limit(block):
-                yield from (
-                    _Piece(path, text, at) for text, at in split_block(self._body, block, self._target, self._maximum)
-                )
-                start = end = None
-        if start is not None and end is not None:
-            yield from self._piece(path, start, end)
+                start, end = block.start, block.end
+            else:
+                lead = start < end and short and block.kind is not Kind.TEXT
+                if not lead:
+                    yield from self._piece(path, start, end)
+                yield from self._cut(path, self._text(start, end) if lead else "", block)
+                start = end = block.end
+        yield from self._piece(path, start, end)
+
+    def _cut(self, path: tuple[str, ...], lead: str, block: Block) -> Iterator[_Piece]:
+        """The pieces of a large block; ``lead`` is a short text before it."""
+        for text, end in split_block(self._body, block, self._target, self._maximum):
+            if lead and len(lead) + 2 + len(text) > self._maximum:
+                yield _Piece(path, lead, block.start)
+            elif lead:
+                text = f"{lead}\n\n{text}"
+            lead = ""
+            yield _Piece(path, text, end)
 
     def _limit(self, block: Block) -> int:
-        return self._target if block.kind is Kind.TEXT else self._maximum
+        return longest_text(self._target, self._maximum) if block.kind is Kind.TEXT else self._maximum
 
     def _piece(self, path: tuple[str, ...], start: int, end: int) -> Iterator[_Piece]:
-        text = self._body[start:end].strip()
+        text = self._text(start, end)
         if text:
             yield _Piece(path, text, end)
+
+    def _text(self, start: int, end: int) -> str:
+        return self._body[slice(*trimmed(self._body, start, end))]
+
+    def _length(self, start: int, end: int) -> int:
+        first, last = trimmed(self._body, start, end)
+        return last - first
+
+
+def _told(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
+    return (piece for piece in pieces if has_tokens(visible_text(piece.text)))
 
 
 def _down(path: tuple[str, ...], heading: str) -> tuple[str, ...]:
     """A first heading that repeats the title adds nothing to the path."""
-    return path if len(path) == 1 and heading.casefold() == path[0].casefold() else (*path, heading)
+    return path if len(path) == 1 and fold(heading) == fold(path[0]) else (*path, heading)
 
 
 def _breadcrumb(path: tuple[str, ...]) -> str:

@@ -1,7 +1,8 @@
 """Markdown as a tree of headings over blocks, by character offsets: what a chunk may be cut from.
 
 Only structure is read: headings (ATX and setext), fences, tables, HTML comments, blank lines. A heading inside a fence or a
-comment is text. Blocks of a section are contiguous, so offsets always give the text back.
+comment is text. Blocks of a section are contiguous, so offsets always give the text back. Fences and tables may be indented
+as they are below list items; an indented fence or a comment that is never closed is text, so that a slip hides no heading.
 """
 
 from __future__ import annotations
@@ -12,15 +13,20 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from core.analysis import normalize
+
 MAX_HEADING_CHARS: Final = 200
+_MAX_HEADING_LINE: Final = 1000  # with its marks and links; a longer line is text
 
 _ATX: Final = re.compile(r"^ {0,3}(#{1,6})(?:[ \t]+(.*?))?[ \t]*$")
 _CLOSING: Final = re.compile(r"(?:^|[ \t]+)#+$")
-_FENCE: Final = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
+_FENCE: Final = re.compile(r"^([ \t]*)(`{3,}|~{3,})(.*)$")
+_INDENT: Final = 3  # deeper than this is a list item's text, or code by its indent
 _SETEXT: Final = re.compile(r"^ {0,3}(=+|-{2,})[ \t]*$")
-_DELIMITER: Final = re.compile(r"^ {0,3}\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_DELIMITER_CELL: Final = re.compile(r":?-+:?")
 _PLAIN: Final = re.compile(r"^ {0,3}(?![-*+>|#`~]|\d+[.)][ \t])\S")
-_MARKUP: Final = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[`*]{1,3}")
+_MARKUP: Final = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[`*]{1,3}|</?(?:span|a|b|i|em|strong|code|sub|sup|kbd)\b[^>]*>")
+_ANCHOR: Final = re.compile(r"\s*\{#[\w.:-]+\}\s*$")
 
 
 class Kind(StrEnum):
@@ -87,20 +93,17 @@ def _lines(body: str) -> list[_Line]:
 
 def _parse(lines: list[_Line]) -> Iterator[Section | Block]:
     at, open_from = 0, None  # open_from: where an unfinished text block started
+    ends = _Ends(lines)
     while at < len(lines):
         line = lines[at]
         end, item = at + 1, None
         if fence := _FENCE.match(line.text):
-            if "`" not in fence[2] or fence[1][0] == "~":
-                end, item = _to_end_of_fence(lines, at, fence[1]), Kind.FENCE
+            if closed := ends.of_fence(at, fence):
+                end, item = closed, Kind.FENCE
         elif line.text.lstrip().startswith("<!--"):
-            end, item = _to_end_of_comment(lines, at), Kind.TEXT
-        elif (
-            "|" in line.text
-            and at + 1 < len(lines)
-            and "-" in lines[at + 1].text
-            and _DELIMITER.match(lines[at + 1].text)
-        ):
+            if closed := ends.of_comment(at):
+                end, item = closed, Kind.TEXT
+        elif "|" in line.text and at + 1 < len(lines) and _is_delimiter(lines[at + 1].text):
             end, item = _while(lines, at + 2, lambda text: "|" in text), Kind.TABLE
         heading = None if item else _heading(lines, at)
         if item is None and heading is None:
@@ -132,41 +135,59 @@ def _parse(lines: list[_Line]) -> Iterator[Section | Block]:
 def _heading(lines: list[_Line], at: int) -> tuple[Section, int] | None:
     """The heading that starts at line ``at`` with the line behind it. A line of more than 200 characters is text."""
     line = lines[at]
+    if len(line.text) > _MAX_HEADING_LINE:
+        return None
     if match := _ATX.match(line.text):
         text = clean_heading(_CLOSING.sub("", match[2] or ""))
-        if text and len(text) <= MAX_HEADING_CHARS:
+        if normalize(text) and len(text) <= MAX_HEADING_CHARS:
             return Section(len(match[1]), text, line.start, line.end), at + 1
         return None
     if at + 1 < len(lines) and _PLAIN.match(line.text) and (under := _SETEXT.match(lines[at + 1].text)):
         alone = at == 0 or not lines[at - 1].text.strip()
         text = clean_heading(line.text)
-        if alone and text and len(text) <= MAX_HEADING_CHARS:
+        if alone and normalize(text) and len(text) <= MAX_HEADING_CHARS:
             return Section(1 if under[1][0] == "=" else 2, text, line.start, lines[at + 1].end), at + 2
     return None
 
 
+def _is_delimiter(text: str) -> bool:
+    """The second line of a table: ``|---|:--:|``."""
+    cells = text.strip().removeprefix("|").removesuffix("|").split("|")
+    return "|" in text and all(_DELIMITER_CELL.fullmatch(cell.strip()) for cell in cells)
+
+
 def clean_heading(text: str) -> str:
-    """A heading as text: links by their words, no emphasis and code marks, single spaces."""
-    return " ".join(_MARKUP.sub(lambda m: m[1] or "", text).split())
+    """A heading as text: links by their words, no emphasis, code marks, inline tags and anchors, single spaces."""
+    return " ".join(_ANCHOR.sub("", _MARKUP.sub(lambda m: m[1] or "", text)).split())
 
 
-def _to_end_of_fence(lines: list[_Line], at: int, mark: str) -> int:
-    for number in range(at + 1, len(lines)):
-        text = lines[number].text.strip()
-        if (
-            len(text) >= len(mark)
-            and set(text) == {mark[0]}
-            and len(lines[number].text) - len(lines[number].text.lstrip()) <= 3
-        ):
-            return number + 1
-    return len(lines)
+class _Ends:
+    """Where fences and comments end: the line behind them, or 0. Remembers what was looked for in vain, so that a file of
+    nothing but openings is read in one pass."""
 
+    def __init__(self, lines: list[_Line]) -> None:
+        self._lines = lines
+        self._last_comment_end = max((i for i, line in enumerate(lines) if "-->" in line.text), default=-1)
+        self._in_vain: dict[str, int] = {}  # mark character -> the length from which on no closing line follows
 
-def _to_end_of_comment(lines: list[_Line], at: int) -> int:
-    for number in range(at, len(lines)):
-        if "-->" in lines[number].text:
-            return number + 1
-    return len(lines)
+    def of_fence(self, at: int, fence: re.Match[str]) -> int:
+        indent, mark, info = fence.groups()
+        if mark[0] == "`" and "`" in info:
+            return 0
+        deep = len(indent.expandtabs(4)) > _INDENT
+        length = self._in_vain.get(mark[0])
+        if length is None or len(mark) < length:
+            for number in range(at + 1, len(self._lines)):
+                text = self._lines[number].text.strip()
+                if len(text) >= len(mark) and not text.strip(mark[0]):
+                    return number + 1
+            self._in_vain[mark[0]] = len(mark)
+        return 0 if deep else len(self._lines)
+
+    def of_comment(self, at: int) -> int:
+        if at <= self._last_comment_end:
+            return next(number for number in range(at, len(self._lines)) if "-->" in self._lines[number].text) + 1
+        return 0
 
 
 def _while(lines: list[_Line], at: int, test: Callable[[str], bool]) -> int:

@@ -27,8 +27,8 @@ from core.knowledge.outline import outline
 MAX_FILE_BYTES: Final = 20_000_000
 MAX_KEY_BYTES: Final = 480  # of a path in UTF-8, so that an evidence key stays readable and within every store's key
 _TOO_LARGE: Final = f"{{}} bytes, at most {MAX_FILE_BYTES}; split the document"
-_COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
 _ENTITY: Final = re.compile(r"&(?:nbsp|ensp|emsp|thinsp|zwnj|zwj|shy|#160|#xa0);", re.IGNORECASE)
+_LAST_ENTITY: Final = re.compile(_ENTITY.pattern + r"\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,31 @@ def read_source(root: Path, uploads: Path | None = None) -> SourceScan:
 
 def visible_text(body: str) -> str:
     """``body`` without HTML comments and blank entities: what is left to index."""
-    return _ENTITY.sub(" ", _COMMENT.sub("", body))
+    kept: list[str] = []
+    at = 0
+    while (opened := body.find("<!--", at)) >= 0 and (closed := body.find("-->", opened + 4)) >= 0:
+        kept.append(body[at:opened])
+        at = closed + 3
+    return _ENTITY.sub(" ", "".join([*kept, body[at:]]))
+
+
+def trimmed(body: str, start: int, end: int) -> tuple[int, int]:
+    """``start, end`` moved inwards past white space and blank entities; equal when there is nothing else."""
+    while start < end:
+        if body[start].isspace():
+            start += 1
+        elif entity := _ENTITY.match(body, start, end):
+            start = entity.end()
+        else:
+            break
+    while start < end:
+        if body[end - 1].isspace():
+            end -= 1
+        elif body[end - 1] == ";" and (entity := _LAST_ENTITY.search(body, max(start, end - 8), end)):
+            end = entity.start()
+        else:
+            break
+    return start, end
 
 
 def doc_id_of(relative: str) -> str:

@@ -12,28 +12,34 @@ from core.knowledge.outline import Block, Kind
 # After a sentence, then after a clause, then at white space: the last such place inside the limit.
 _BREAKS: Final = (
     re.compile(r"\n\s*\n|\n"),
-    re.compile(r"[。！？；!?;](?=.)|\.(?=\s)"),
+    re.compile(r"[。！？；!?;…]+[”’」』）】)\]\"']*(?=.)|\.(?=\s)"),
     re.compile(r"[，、,:：]"),
     re.compile(r"\s"),
 )
 
 
 def split_block(body: str, block: Block, target: int, maximum: int) -> Iterator[tuple[str, int]]:
-    """``(text, end)`` of each piece; texts are at most ``maximum`` characters, ends rise to ``block.end``."""
+    """``(text, end)`` of each piece; texts are at most ``maximum`` characters, ends rise up to ``block.end``."""
     if block.kind is Kind.TABLE:
         yield from _table(body, block, target, maximum)
     elif block.kind is Kind.FENCE:
         yield from _fence(body, block, target, maximum)
     else:
-        yield from _text(body, block.start, block.end, target)
+        yield from _text(body, block.start, block.end, target, longest_text(target, maximum))
 
 
-def _text(body: str, start: int, end: int, limit: int) -> Iterator[tuple[str, int]]:
+def longest_text(target: int, maximum: int) -> int:
+    """How long a text may be before it is cut: a little over the target, so that no crumb is left behind."""
+    return min(target + target // 8, maximum)
+
+
+def _text(body: str, start: int, end: int, limit: int, rest: int = 0) -> Iterator[tuple[str, int]]:
+    """Pieces of at most ``limit`` characters; the last may have ``rest``."""
     at = start
     while at < end:
         stop = (
             end
-            if end - at <= limit
+            if end - at <= max(limit, rest)
             else at + _break(body[at : min(at + limit, end)], body[at : min(at + limit + 1, end)])
         )
         text = body[at:stop].strip()
@@ -74,12 +80,17 @@ def _fence(body: str, block: Block, target: int, maximum: int) -> Iterator[tuple
     """Cut at line ends; every piece is fenced again with the opening line's mark and language."""
     lines = list(_lines(body, block.start, block.end))
     opening = lines[0][0]
-    mark = re.match(r" {0,3}([`~]+)", opening)
+    mark = re.match(r"[ \t]*([`~]+)", opening)
     closing = mark[1] if mark else "```"
     if len(opening) > maximum // 2:
         yield from _text(body, block.start, block.end, target)
         return
-    inner = [line for line in lines[1:] if line[0].strip() != closing]
+    inner = lines[1:]
+    while inner and not inner[-1][0].strip():
+        inner.pop()
+    last = inner[-1][0].strip() if inner else ""
+    if len(last) >= len(closing) and not last.strip(closing[0]):
+        inner.pop()
     yield from _gather(inner, opening, closing, lines[0][1], body, target, maximum)
 
 
@@ -87,15 +98,17 @@ def _gather(
     lines: list[tuple[str, int]], head: str, tail: str, start: int, body: str, target: int, maximum: int
 ) -> Iterator[tuple[str, int]]:
     frame = len(head) + len(tail) + 2
-    room = max(target - frame, maximum - frame if target - frame < target // 2 else 1, 1)
+    widest = max(maximum - frame, 1)
+    room = target - frame if target - frame >= target // 2 else widest
     kept: list[str] = []
     size, end = 0, start
     for text, stop in lines:
         if kept and size + len(text) + 1 > room:
-            yield _framed(head, kept, tail), end
+            if any(line.strip() for line in kept):
+                yield _framed(head, kept, tail), end
             kept, size = [], 0
-        if len(text) > room:
-            for piece, at in _text(body, stop - len(body[end:stop]), stop, room):
+        if len(text) > widest:
+            for piece, at in _text(body, end, stop, widest):
                 yield _framed(head, [piece], tail), at
         else:
             kept.append(text)
