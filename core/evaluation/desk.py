@@ -6,7 +6,6 @@ The offline half needs files only; the live half the evaluation's own index, whi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -17,11 +16,21 @@ from core.evaluation.calibrate import Calibration, JudgedQuery, calibrate, judge
 from core.evaluation.cases import Case, CaseSet, load_cases
 from core.evaluation.compare import Comparison, compare
 from core.evaluation.difference import Difference
-from core.evaluation.fixtures import DeepHit, IndexedDocument, IndexedPassage, Probe, load_fixtures
+from core.evaluation.fixtures import (
+    DeepHit,
+    Fixture,
+    IndexedDocument,
+    IndexedPassage,
+    Probe,
+    load_fixtures,
+    read_fixture,
+    safe_name,
+)
 from core.evaluation.gate import GateResult, gate
 from core.evaluation.gold import normalise, relevance
 from core.evaluation.markdown import report_markdown
 from core.evaluation.offline import run_offline
+from core.evaluation.places import Places
 from core.evaluation.report import Report, report_data, to_json
 from core.evaluation.snapshot import Progress, Snapshot, live, snapshot
 from core.filters import parse_scopes
@@ -32,29 +41,6 @@ from core.ports import Embedder, GenerationStore, SearchAnswer, SnapshotSource, 
 
 MODES: Final = (Mode.HYBRID, Mode.DENSE)
 PROBE_SECONDS: Final = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """The files of one evaluation folder."""
-
-    folder: Path
-
-    @property
-    def cases(self) -> Path:
-        return self.folder / "cases" / "golden-cases.json"
-
-    @property
-    def fixtures(self) -> Path:
-        return self.folder / "fixtures"
-
-    @property
-    def seed(self) -> Path:
-        return self.folder / "seed-docs"
-
-    @property
-    def reports(self) -> Path:
-        return self.folder / "reports"
 
 
 class Lookups(Protocol):
@@ -80,7 +66,7 @@ class EvaluationDesk:
 
     def baseline(self, mode: Mode = Mode.HYBRID) -> Baseline | None:
         try:
-            return load_baseline(self._baseline_folder(mode))
+            return load_baseline(self.places.baseline(mode))
         except NotFound:
             return None
 
@@ -94,11 +80,11 @@ class EvaluationDesk:
 
     def accept(self, report: Report, *, who: str, reason: str, mode: Mode = Mode.HYBRID) -> Baseline:
         """Raises CheckFailed without a reason, or while a reviewed case fails."""
-        return accept(report, self._baseline_folder(mode), who=who, reason=reason)
+        return accept(report, self.places.baseline(mode), who=who, reason=reason)
 
     def write(self, report: Report, mode: Mode = Mode.HYBRID) -> tuple[Path, ...]:
         """The report (and the difference from the baseline, where there is one) under ``reports/``."""
-        folder = self._baseline_folder(mode)
+        folder = self.places.baseline(mode)
         written = [
             write_text(folder / "report.json", to_json(report_data(report))),
             write_text(folder / "report.md", report_markdown(report)),
@@ -124,11 +110,14 @@ class EvaluationDesk:
             for row in judged_query(case, fixtures[case.case_id], self.places.folder.name)
         )
 
+    def fixture(self, case_id: str, mode: Mode = Mode.HYBRID) -> Fixture | None:
+        """The frozen lookup of one case, as far as its file bears the case's name; null when there is none."""
+        folder = self.places.fixtures / mode.value
+        path = (folder if folder.is_dir() else self.places.fixtures) / safe_name(case_id)
+        return read_fixture(path, mode.value) if path.is_file() else None
+
     def calibrate(self, basis: str = "dense", mode: Mode = Mode.HYBRID, current: float | None = None) -> Calibration:
         return calibrate(self.judged(mode), basis, current_threshold=current)
-
-    def _baseline_folder(self, mode: Mode) -> Path:
-        return self.places.reports if mode is Mode.HYBRID else self.places.reports / mode.value
 
 
 class LiveEvaluation:
