@@ -17,6 +17,7 @@ from core.adapters import milvus_server
 from core.adapters.embedders import E5Embedder, EndpointEmbedder, UseEmbedder
 from core.adapters.milvus import MilvusIndex
 from core.adapters.rerank import EndpointReranker
+from core.adapters.sql.audit import SqlLedger
 from core.adapters.sql.audit_log import SqlAuditLog
 from core.adapters.sql.embeddings import SqlEmbeddingCache
 from core.adapters.sql.engine import Database, connect
@@ -64,6 +65,7 @@ class App:
     history: SqlConsoleQueries
     settings_snapshots: SqlSettingsSnapshots
     evaluations: SqlEvals
+    ledger: SqlLedger
     audit: SqlAuditSink
     audit_log: SqlAuditLog
     snapshots: Snapshots
@@ -121,7 +123,14 @@ def build(settings: Settings) -> App:
     clock, alias = SystemClock(), settings.milvus.collection
     generations, runs, cache = SqlGenerations(database), SqlRuns(database), SqlEmbeddingCache(database)
     history, kept = SqlConsoleQueries(database), SqlSettingsSnapshots(database)
-    audit = SqlAuditSink(database, settings)
+    ledger = SqlLedger(database, key=settings.audit.hmac_key.get_secret_value())
+    audit = SqlAuditSink(
+        ledger,
+        settings.path(settings.audit.outbox),
+        content=settings.audit.content,
+        secrets=secrets,
+        console_queries=settings.audit.console_queries,
+    )
     closing.append(audit.close)
     recorder: AuditSink = audit
     if settings.telemetry.endpoint:
@@ -161,10 +170,11 @@ def build(settings: Settings) -> App:
         generations=generations,
         cache=cache,
         runs=runs,
-        traces=SqlTraces(database),
+        traces=SqlTraces(database, content=settings.audit.content, secrets=secrets),
         history=history,
         settings_snapshots=kept,
         evaluations=SqlEvals(database),
+        ledger=ledger,
         audit=audit,
         audit_log=SqlAuditLog(database),
         snapshots=snapshots,
