@@ -9,12 +9,14 @@ PAGE = "index"
 user = access.require()
 app = services.app_or_stop()
 frame.head("Rebuild", "A new index without a gap: the old one answers until the new one is proven.")
-notice.draw(PAGE)
-
 seen = job.running(app)
-job.watch(app, user, seen, PAGE)
 busy = seen is not None
+notice.draw(PAGE, over=not busy)
+job.watch(app, user, seen, PAGE)
 
+past = services.call("The history cannot be read", app.rebuild.history, limit=index_view.SHOWN)
+if past and not busy:
+    index_view.last(past[0], app.settings.audit.timezone)
 status = services.call("The state of the index cannot be read", app.rebuild.status)
 if status:
     index_view.active(status, app.settings.audit.timezone)
@@ -25,4 +27,4 @@ if status:
         index_actions.draw(app, user, status, PAGE, busy=busy)
     dry_run.draw(app, PAGE)
     index_view.left_out(status, PAGE)
-index_view.history(app, PAGE)
+index_view.history(app, past, PAGE)

@@ -40,7 +40,7 @@ def draw(app: App, where: AuditFilter, page: str, zone: str) -> None:
         key=key,
         hide_index=True,
         placeholder="–",
-        height=min(36 * (len(found.rows) + 1) + 2, 430),
+        height=min(35 * (len(found.rows) + 1) + 3, 430),
         on_select=lambda: _open(st.session_state.get(key), found.rows),
         selection_mode="single-cell",
         column_config={

@@ -86,7 +86,7 @@ def _measures(found: Trends, where: AuditFilter, page: str, dark: bool) -> None:
         with columns[number % 4]:
             whole = words(series.read(found.total)) if found.total else ""
             st.caption(f"{title}: {whole}", help=hint)
-            figure = trend_figures.lines(found, (series,), words, dark=dark, height=150)
+            figure = trend_figures.lines(found, (series,), words, dark=dark, height=trend_figures.SMALL)
             if words is share:
                 trend_figures.axis(figure, percent=True)
             _chart(figure, found, (series,), where, f"{page}.trend.{series.name}")

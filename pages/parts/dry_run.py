@@ -79,4 +79,4 @@ def _cut(changes: int) -> str:
 
 
 def _height(rows: int) -> int:
-    return min(36 * (rows + 1) + 2, 300)
+    return min(35 * (rows + 1) + 3, 300)

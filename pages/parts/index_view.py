@@ -52,7 +52,7 @@ def drift(app: App, page: str, *, busy: bool) -> None:
         changes = len(found.added) + len(found.changed) + len(found.removed)
         if changes and found.generation is not None:
             table = index_state.changes_table(found.added, found.changed, found.removed)
-            st.dataframe(table, hide_index=True, height=min(36 * (len(table) + 1) + 2, 220), key=f"{page}.drift")
+            st.dataframe(table, hide_index=True, height=min(35 * (len(table) + 1) + 3, 220), key=f"{page}.drift")
         if found.source:
             st.caption(f"Source: {literal(found.source)}")
     dry_run.button(page, busy=busy)
@@ -66,7 +66,7 @@ def left_out(status: IndexStatus, page: str) -> None:
             index_state.rejected_table(status.rejected),
             hide_index=True,
             placeholder="–",
-            height=min(36 * (len(status.rejected) + 1) + 2, 300),
+            height=min(35 * (len(status.rejected) + 1) + 3, 300),
             key=f"{page}.rejected",
         )
     if status.kept:
@@ -78,9 +78,18 @@ def left_out(status: IndexStatus, page: str) -> None:
             st.code(visible("\n".join(status.warnings[:500]), 50_000), language=None, wrap_lines=True)
 
 
-def history(app: App, page: str) -> None:
-    """Past work, newest first, and the run that the address names, whole."""
-    found: Sequence[RebuildRun] | None = services.call("The history cannot be read", app.rebuild.history, limit=SHOWN)
+def last(run: RebuildRun, zone: str) -> None:
+    """How the last job ended, in one line: what every browser shows when a job is over."""
+    tone = runs.TONES.get(run.state, "gray")
+    words = f"Last job: {literal(run.kind)} by {literal(run.who, 60)}, :{tone}[**{literal(run.state)}**]"
+    st.markdown(f"{words} at {moment(run.finished_at, zone)} after {pace.took(run)}")
+    error = run.outcome.get("error")
+    if error:
+        st.text(visible(f"⚠ {error}", 1_000))
+
+
+def history(app: App, found: Sequence[RebuildRun] | None, page: str) -> None:
+    """Past work, newest first (None: it could not be read), and the run that the address names, whole."""
     st.subheader("History", anchor=False)
     if found is not None and not found:
         boxes.empty("Nothing was done yet", "Every rebuild, roll-back, switch, upload and removal is listed here.")
@@ -91,7 +100,7 @@ def history(app: App, page: str) -> None:
             key=key,
             hide_index=True,
             placeholder="–",
-            height=min(36 * (len(found) + 1) + 2, 320),
+            height=min(35 * (len(found) + 1) + 3, 320),
             on_select=lambda: _open(st.session_state.get(key), found),
             selection_mode="single-cell",
         )

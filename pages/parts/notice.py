@@ -43,10 +43,13 @@ def put(page: str, notice: Notice) -> None:
     st.session_state[_slot(page)] = notice
 
 
-def draw(page: str) -> None:
-    """The notice of this session, if there is one."""
+def draw(page: str, *, over: bool = False) -> None:
+    """The notice of this session, if there is one. ``over``: what a good notice said has come to its end."""
     notice: Notice | None = st.session_state.get(_slot(page))
     if notice is None:
+        return
+    if over and notice.good:
+        clear(page)
         return
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         with st.container(width="stretch", gap="xxsmall"):

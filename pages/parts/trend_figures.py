@@ -19,6 +19,9 @@ from pages.parts.numbers import count, finite, score, share
 
 LABELS: Final = 8
 HEIGHT: Final = 230
+SMALL: Final = 140
+MARKED: Final = 40
+"""Up to so many points each has a mark; more of them are a line only."""
 _FORMATS: Final[Mapping[Bucket, str]] = {
     Bucket.MINUTE: "%m-%d %H:%M",
     Bucket.HOUR: "%m-%d %H:%M",
@@ -131,9 +134,9 @@ def lines(
             x=list(range(len(values))),
             y=values,
             name=one.name,
-            mode="lines+markers",
+            mode="lines+markers" if len(values) <= MARKED else "lines",
             connectgaps=False,
-            line={"color": one.colour, "width": 2},
+            line={"color": one.colour, "width": 1.5},
             marker={"size": 6, "color": one.colour},
             customdata=[[at, one.name] for at in range(len(values))],
             hovertext=[f"{label}: {one.name} {words(v)}" for label, v in zip(labels, values, strict=True)],
@@ -157,7 +160,7 @@ def _values(trends: Trends, one: Series) -> list[float | None]:
 
 
 def _framed(figure: go.Figure, labels: Sequence[str], dark: bool, height: int = HEIGHT) -> go.Figure:
-    step = max(1, -(-len(labels) // LABELS))
+    step = max(1, -(-len(labels) // (LABELS if height > SMALL else 2)))
     places = list(range(0, len(labels), step))
     figure.update_layout(
         height=height,
@@ -166,12 +169,13 @@ def _framed(figure: go.Figure, labels: Sequence[str], dark: bool, height: int = 
         clickmode="event+select",
         hovermode="closest",
         font={"color": ink(dark)},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0, "traceorder": "normal"},
     )
     figure.update_xaxes(
         type="linear",
         tickvals=places,
         ticktext=[labels[at] for at in places],
+        tickangle=0,
         range=[-0.6, max(len(labels), 1) - 0.4],
         showgrid=False,
         zeroline=False,
@@ -186,7 +190,7 @@ def _framed(figure: go.Figure, labels: Sequence[str], dark: bool, height: int = 
 def axis(figure: go.Figure, *, percent: bool = False, unit: str = "") -> go.Figure:
     """The vertical axis in per cent, or with a unit."""
     if percent:
-        figure.update_yaxes(tickformat=".0%")
+        figure.update_yaxes(tickformat=".2~%")
     if unit:
         figure.update_yaxes(ticksuffix=unit)
     return figure

@@ -282,8 +282,24 @@ def test_case_109_every_browser_sees_the_running_job_and_later_its_outcome(open_
     fake.rebuild.now = None
     at.run()
     assert "under way" not in drawn(at)
+    assert (
+        "Last job: `rebuild` by `ann`, :green[**`ACTIVE`**] at 2026-03-01 08:16:35.000 UTC after 1 min 05 s"
+        in drawn(at)
+    )
     table = at.dataframe[-1].value
     assert table[["State", "Took"]].to_numpy().tolist() == [["ACTIVE", "1 min 05 s"]]
+
+
+def test_the_notice_of_a_start_goes_when_the_job_is_over(open_page: OpenPage, fake: FakeApp) -> None:
+    at = open_page(PATH)
+    at.text_input(key="index.rebuild.word").set_value("REBUILD")
+    press(at, "index.rebuild.press")
+    assert "The rebuild has begun" in [s.value for s in at.success]
+    fake.rebuild.past = [fake_rebuild.run(held=False, state="FAILED", outcome={"error": "disk full <b>"})]
+    fake.rebuild.now = None
+    at.run()
+    assert "The rebuild has begun" not in [s.value for s in at.success]
+    assert "⚠ disk full <b>" in drawn(at)
 
 
 def test_a_cancel_is_asked_for_once_and_shown(open_page: OpenPage, fake: FakeApp) -> None:
