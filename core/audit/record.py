@@ -107,6 +107,12 @@ def bounded(row: dict[str, Any], cut_before: Iterable[str] = ()) -> dict[str, An
     return row
 
 
+def search_text(row: Mapping[str, Any], more: Iterable[str] = ()) -> str:
+    """What free text is looked for in: lines of ``row`` and ``more``, which the record holds anyhow."""
+    lines = [str(row[name]) for name in _SEARCHED if row.get(name)]
+    return clean(fold("\n".join([*lines, *filter(None, more)]))[:SEARCH_CHARS])
+
+
 # --------------------------------------------------------------------------------------------- the row
 
 
@@ -186,7 +192,9 @@ def _row(
         "details": details_cut,
     }
     row = bounded(row, [name for name, was_cut in too_long.items() if was_cut])
-    row["search_text"] = _search_text(row, kept)
+    row["search_text"] = search_text(
+        row, (text for e in kept.evidence for text in (e.evidence_key, e.source, e.title, e.breadcrumb))
+    )
     return row
 
 
@@ -241,14 +249,6 @@ def _details(result: LookupResult, kept: LookupResult) -> dict[str, Any]:
         else None,
         "projection": {"bytes_before": report.bytes_before, "bytes_after": report.bytes_after} if report else None,
     }
-
-
-def _search_text(row: Mapping[str, Any], kept: LookupResult) -> str:
-    """Lines that may be looked for; only what the row or its trace holds anyhow."""
-    lines = [str(row[name]) for name in _SEARCHED if row[name]]
-    for piece in kept.evidence:
-        lines += [text for text in (piece.evidence_key, piece.source, piece.title, piece.breadcrumb) if text]
-    return clean(fold("\n".join(lines))[:SEARCH_CHARS])
 
 
 # --------------------------------------------------------------------------------------------- numbers

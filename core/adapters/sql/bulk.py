@@ -19,12 +19,12 @@ _DIALECTS = {"sqlite": sqlite.dialect, "mysql": mysql.dialect}
 
 
 def insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, ignore: bool = False) -> None:
-    """Inserts ``rows``, which all have the same columns and need no defaults but null. ``ignore``: rows whose key is
-    there already are left out."""
+    """Inserts ``rows``; a column that a row does not name is null. ``ignore``: rows whose key is there already are left
+    out. Raises BadInput for a column that the table has not."""
     if not rows:
         return
     dialect = connection.dialect
-    names = tuple(name for name in rows[0] if any(row[name] is not None for row in rows))
+    names = tuple(dict.fromkeys(name for row in rows for name, value in row.items() if value is not None))
     unknown = [name for name in names if name not in table.c]
     if unknown:
         raise BadInput(
@@ -32,7 +32,7 @@ def insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any
         )
     statement = _statement(dialect.name, table, names, ignore)
     processors = _processors(dialect, table, names)
-    values = [[row[name] for name in names] for row in rows]
+    values = [[row.get(name) for name in names] for row in rows]
     for place, process in processors:
         for row in values:
             row[place] = process(row[place])
