@@ -12,15 +12,15 @@ Rules, first that applies:
 - text is cut at the end of a paragraph, a sentence, a clause, a word, never inside a grapheme;
 - fences and tables stay whole up to ``maximum``, then tables are cut at row ends and fences at line ends; a short text
   before one stays with it, or with its first piece, where there is room;
-- a heading without text of its own gives no chunk: it lives on in the breadcrumbs below it, or in the text of a chunk that
-  it shares; without either it is left out. A document of nothing but headings is cut as if it were text;
+- a heading without text below it gives no chunk: it is added to the chunk before it under the same parent, else to the
+  one behind it, and left out where neither has room. A document of nothing but headings is cut as if it were text;
 - comments, blank entities and symbols alone are no text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from core.analysis import cut_graphemes, fold, has_tokens
@@ -46,19 +46,19 @@ class ChunkPiece:
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A chunk in the making: ``end`` is where its part of the body ends."""
+    """A chunk in the making: ``end`` is where its part of the body ends. ``bare``: headings without text."""
 
     path: tuple[str, ...]
     text: str
     end: int
+    bare: bool = False
 
 
 def chunk_body(title: str, body: str, *, target: int = 800, maximum: int = 1200) -> tuple[ChunkPiece, ...]:
     """The chunks of ``body`` in order; () when it holds no text. ``title`` is the first part of every breadcrumb."""
     if not 0 < target <= maximum:
         raise ValueError(f"target {target} must lie between 1 and maximum {maximum}")
-    tree = outline(body)
-    pieces = list(_told(_Cutter(body, target, maximum).section(tree, (title,))))
+    pieces = _joined(_told(_Cutter(body, target, maximum).section(outline(body), (title,))), maximum)
     if not pieces:
         headings = Block(Kind.TEXT, 0, len(body))
         pieces = list(_told(_Piece((title,), *cut) for cut in split_block(body, headings, target, maximum)))
@@ -82,9 +82,9 @@ class _Cutter:
         """The pieces of a subtree whose own heading is already the end of ``path``."""
         topics = sum(child.level == 1 and self._told(child) for child in section.children) > 1
         if not topics and self._length(section.body_start, section.end) <= self._target:
-            only = self._only_child(section)
-            if only is not None:
-                yield from self.section(only, _down(path, only.heading))
+            if self._only_child(section):
+                for child in section.children:
+                    yield from self._neighbours([child], path)
             else:
                 yield from self._piece(path, section.body_start, section.end)
             return
@@ -101,12 +101,9 @@ class _Cutter:
                 waiting.append(child)
         yield from self._neighbours(waiting, path)
 
-    def _only_child(self, section: Section) -> Section | None:
-        """The one child that holds all of a section's text: its heading then belongs into the breadcrumb."""
-        if self._has_text(section):
-            return None
-        told = [child for child in section.children if self._told(child)]
-        return told[0] if len(told) == 1 else None
+    def _only_child(self, section: Section) -> bool:
+        """Whether one child holds all of a section's text: its heading then belongs into the breadcrumb."""
+        return not self._has_text(section) and sum(map(self._told, section.children)) == 1
 
     def _told(self, section: Section) -> bool:
         """Whether there is text in the subtree, other than headings."""
@@ -127,11 +124,13 @@ class _Cutter:
         return self._length(section.start, section.end)
 
     def _neighbours(self, sections: list[Section], path: tuple[str, ...]) -> Iterator[_Piece]:
-        told = [section for section in sections if self._told(section)]
-        if len(told) == 1 and len(sections) == 1:
-            yield from self.section(told[0], _down(path, told[0].heading))
-        elif told:
-            yield from self._piece(path, sections[0].start, sections[-1].end)
+        if not sections:
+            return
+        told = any(map(self._told, sections))
+        if told and len(sections) == 1:
+            yield from self.section(sections[0], _down(path, sections[0].heading))
+        else:
+            yield from self._piece(path, sections[0].start, sections[-1].end, bare=not told)
 
     def _blocks(self, blocks: list[Block], path: tuple[str, ...]) -> Iterator[_Piece]:
         """A section's own text: blocks gathered up to the target, a larger one cut by its kind."""
@@ -165,10 +164,10 @@ class _Cutter:
     def _limit(self, block: Block) -> int:
         return longest_text(self._target, self._maximum) if block.kind is Kind.TEXT else self._maximum
 
-    def _piece(self, path: tuple[str, ...], start: int, end: int) -> Iterator[_Piece]:
+    def _piece(self, path: tuple[str, ...], start: int, end: int, *, bare: bool = False) -> Iterator[_Piece]:
         text = self._text(start, end)
         if text:
-            yield _Piece(path, text, end)
+            yield _Piece(path, text, end, bare)
 
     def _text(self, start: int, end: int) -> str:
         return self._body[slice(*trimmed(self._body, start, end))]
@@ -180,6 +179,28 @@ class _Cutter:
 
 def _told(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
     return (piece for piece in pieces if has_tokens(visible_text(piece.text)))
+
+
+def _joined(pieces: Iterable[_Piece], maximum: int) -> list[_Piece]:
+    """``pieces`` with the bare headings added to their neighbours."""
+    done: list[_Piece] = []
+    waiting: list[_Piece] = []
+    for piece in pieces:
+        if piece.bare and done and _takes(done[-1], piece, maximum):
+            done[-1] = replace(done[-1], text=f"{done[-1].text}\n\n{piece.text}", end=piece.end)
+        elif piece.bare:
+            waiting.append(piece)
+        else:
+            for bare in waiting:
+                if _takes(piece, bare, maximum):
+                    piece = replace(piece, text=f"{piece.text}\n\n{bare.text}")
+            waiting = []
+            done.append(piece)
+    return done
+
+
+def _takes(piece: _Piece, bare: _Piece, maximum: int) -> bool:
+    return piece.path[: len(bare.path)] == bare.path and len(piece.text) + 2 + len(bare.text) <= maximum
 
 
 def _down(path: tuple[str, ...], heading: str) -> tuple[str, ...]:

@@ -182,13 +182,7 @@ def _text(value: Any, name: str) -> str:
         return ""
     if not isinstance(value, str):
         raise BadInput(f"{name}: expected one text, found a {'list' if isinstance(value, list) else 'mapping'}")
-    return _clean(value) if name == "title" else value.strip()
-
-
-def _clean(text: str) -> str:
-    """One line; escapes such as ``"\\ud83d\\ude00"`` are put together and those of control characters left out."""
-    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
-    return " ".join("".join(c for c in whole if c.isspace() or unicodedata.category(c) != "Cc").split())
+    return one_line(value) if name == "title" else value.strip()
 
 
 def _terms(value: Any, name: str) -> Iterator[str]:
@@ -196,7 +190,7 @@ def _terms(value: Any, name: str) -> Iterator[str]:
     if value is None:
         return
     if isinstance(value, str):
-        yield from map(_clean, _SEPARATOR.split(value))
+        yield from map(one_line, _SEPARATOR.split(value))
     elif isinstance(value, list):
         for item in value:
             yield from _terms(item, name)
@@ -232,14 +226,20 @@ def _aliases(value: Any, warnings: list[str]) -> dict[str, str | None]:
     pairs: list[tuple[str, str | None]] = []
     if isinstance(value, dict):
         for key, target in value.items():
-            name = _clean(key) if isinstance(key, str) else ""
+            name = one_line(key) if isinstance(key, str) else ""
             if isinstance(target, list):
                 pairs += [(alias, name) for alias in _terms(target, "aliases")]
             elif isinstance(target, str):
-                pairs += [(name, _clean(target))] * bool(_clean(target))
+                pairs += [(name, one_line(target))] * bool(one_line(target))
             elif target is not None:
                 raise BadInput("aliases: expected alias: term, or term: [aliases]")
     else:
         pairs = [(alias, None) for alias in _terms(value, "aliases")]
     names = set(_bounded((alias for alias, _ in pairs), "aliases", warnings))
     return {alias: target for alias, target in pairs if alias in names and len(target or "") <= MAX_TERM_CHARS}
+
+
+def one_line(text: str) -> str:
+    """``text`` on one line as it is shown; escapes such as ``"\\ud83d\\ude00"`` are put together and those of control characters left out."""
+    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+    return " ".join("".join(c for c in whole if c.isspace() or unicodedata.category(c) != "Cc").split())

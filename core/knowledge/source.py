@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from core.analysis import cut_graphemes, has_tokens, normalize
+from core.analysis import cut_graphemes, has_tokens
 from core.errors import BadInput, RagError, redact
 from core.knowledge.decode import decode
-from core.knowledge.frontmatter import MAX_TITLE_CHARS, BadFrontMatter, parse_front_matter
+from core.knowledge.frontmatter import MAX_TITLE_CHARS, BadFrontMatter, one_line, parse_front_matter
 from core.knowledge.outline import outline
 
 MAX_FILE_BYTES: Final = 20_000_000
@@ -226,7 +226,7 @@ def _hashed(document: SourceDocument) -> SourceDocument:
 
 def _first_heading(body: str) -> str:
     section = next(iter(outline(body).children), None)
-    return cut_graphemes(normalize(section.heading), MAX_TITLE_CHARS) if section else ""
+    return cut_graphemes(one_line(section.heading), MAX_TITLE_CHARS) if section else ""
 
 
 def _read(file: SourceFile) -> bytes:
