@@ -5,7 +5,7 @@ Every call that leaves the process takes ``timeout`` in seconds and raises a sub
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -250,6 +250,12 @@ class GenerationStore(Protocol):
     def put_chunks(self, alias: str, number: int, chunks: Iterable[StoredChunk]) -> None: ...
 
     def chunks(self, alias: str, number: int, doc_id: str | None = None) -> list[StoredChunk]: ...
+
+    def chunks_of(self, alias: str, number: int, doc_ids: Sequence[str]) -> dict[str, list[StoredChunk]]:
+        """By document id, in order of the text; a document without chunks is absent."""
+
+    def chunk_pages(self, alias: str, number: int, size: int = 500) -> Iterator[list[StoredChunk]]:
+        """Every chunk, ``size`` at a time, in a fixed order of no meaning: for corpora larger than memory."""
 
     def revisions(self, alias: str) -> dict[str, tuple[int, str]]:
         """doc_id -> (highest revision ever given, its content hash), over all generations."""

@@ -47,6 +47,18 @@ def add(commands: Any) -> None:
     _who(switch)
     switch.set_defaults(run=run_switch)
 
+    ingest = add_json(
+        commands.add_parser("ingest", help="files or folders into the index now, everything else as it is")
+    )
+    ingest.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a .md file, or a folder of them")
+    _who(ingest)
+    ingest.set_defaults(run=run_ingest)
+
+    remove = add_json(commands.add_parser("remove", help="one document out of the index, now and in later rebuilds"))
+    remove.add_argument("doc_id", metavar="DOC_ID", help="its path without suffix, as in redis/pool")
+    _who(remove)
+    remove.set_defaults(run=run_remove)
+
 
 def _who(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--why", default="", help="kept in the history")
@@ -92,6 +104,22 @@ def run_switch(args: argparse.Namespace) -> int:
             skip_gate=args.skip_gate,
             progress=progress,
         )
+    emit(args, outcome, outcome_text(outcome))
+    return 0
+
+
+def run_ingest(args: argparse.Namespace) -> int:
+    """Exit 1 when some of several files were rejected: they are listed, the others are in."""
+    paths = [path.absolute() for path in args.paths]
+    with app() as built, progress_line(quiet=args.json) as progress:
+        outcome = built.rebuild.ingest(paths, who=args.who, why=args.why, progress=progress)
+    emit(args, outcome, outcome_text(outcome))
+    return 1 if outcome.rejected else 0
+
+
+def run_remove(args: argparse.Namespace) -> int:
+    with app() as built, progress_line(quiet=args.json) as progress:
+        outcome = built.rebuild.remove(args.doc_id, who=args.who, why=args.why, progress=progress)
     emit(args, outcome, outcome_text(outcome))
     return 0
 

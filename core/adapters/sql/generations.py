@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -151,6 +151,28 @@ class SqlGenerations:
             query = query.where(CHUNK.c.doc_hash == key_hash(doc_id))
         rows = self._db.read(lambda c: c.execute(query).all())
         return sorted(map(_chunk, rows), key=lambda chunk: (chunk.doc_id, chunk.chunk_index))
+
+    def chunks_of(self, alias: str, number: int, doc_ids: Sequence[str]) -> dict[str, list[StoredChunk]]:
+        found: dict[str, list[StoredChunk]] = {}
+        for batch in batches(doc_ids):
+            hashes = [key_hash(doc_id) for doc_id in batch]
+            where = (CHUNK.c.alias == alias, CHUNK.c.generation == number, CHUNK.c.doc_hash.in_(hashes))
+            query = select(CHUNK).where(*where).order_by(CHUNK.c.doc_hash, CHUNK.c.chunk_index)
+            for row in self._db.read(partial(fetch, query=query)):
+                found.setdefault(row.doc_id, []).append(_chunk(row))
+        return found
+
+    def chunk_pages(self, alias: str, number: int, size: int = 500) -> Iterator[list[StoredChunk]]:
+        last = ""
+        while True:
+            where = (CHUNK.c.alias == alias, CHUNK.c.generation == number, CHUNK.c.key_hash > last)
+            query = select(CHUNK).where(*where).order_by(CHUNK.c.key_hash).limit(size)
+            rows = self._db.read(partial(fetch, query=query))
+            if rows:
+                yield [_chunk(row) for row in rows]
+            if len(rows) < size:
+                return
+            last = rows[-1].key_hash
 
     def read_back(self, alias: str, number: int, keys: Sequence[str]) -> dict[str, StoredChunk]:
         """Chunks of a recorded generation by evidence key; what is no longer there is absent."""

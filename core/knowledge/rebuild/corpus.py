@@ -6,8 +6,9 @@ carried over with a warning until an operator mends or removes the document.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from core.knowledge.rebuild.rows import DocumentRows, carried, from_source, problem
 from core.knowledge.source import Rejected, SourceFile, SourceListing, doc_id_of, load_file
@@ -15,7 +16,8 @@ from core.model import Document
 from core.ports import StoredChunk
 from core.settings import KnowledgeSettings
 
-ChunksOf = Callable[[str], Sequence[StoredChunk]]
+ChunksOf = Callable[[Sequence[str]], Mapping[str, Sequence[StoredChunk]]]
+AHEAD: Final = 50  # documents whose chunks are fetched at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +34,30 @@ class Corpus:
     reasons: Mapping[str, str] = field(default_factory=dict)  # of documents in ``over`` that should have been read
 
     def read(self, chunks_of: ChunksOf, settings: KnowledgeSettings) -> Iterator[DocumentRows | Rejected]:
-        """Every document in order of its id, each rejected file before what stands in for it. One at a time: nothing
-        is kept."""
+        """Every document in order of its id, each rejected file before what stands in for it. Some at a time: nothing
+        is kept. ``chunks_of`` gives the earlier generation's chunks of documents by id."""
         yield from self.rejected
         waiting: dict[str, SourceFile | Document] = {d.doc_id: d for d in self.over}
         waiting |= {file.doc_id: file for file in self.files}
-        for doc_id in sorted(waiting):
+        order = sorted(waiting)
+        ahead: dict[str, Sequence[StoredChunk]] = {}
+        over = [doc_id for doc_id in order if isinstance(waiting[doc_id], Document)]
+        fetched = 0
+        for doc_id in order:
             entry = waiting[doc_id]
             if isinstance(entry, Document):
-                yield carried(entry, chunks_of(doc_id), self.reasons.get(doc_id, ""))
+                if doc_id not in ahead:
+                    batch = over[fetched : fetched + AHEAD]
+                    fetched += len(batch)
+                    known = chunks_of(batch)
+                    ahead = {name: known.get(name, ()) for name in batch}
+                yield carried(entry, ahead.pop(doc_id), self.reasons.get(doc_id, ""))
                 continue
             found = self._read(entry, settings)
             yield found
             if isinstance(found, Rejected) and doc_id in self.earlier:
-                yield carried(self.earlier[doc_id], chunks_of(doc_id), _kept(found))
+                chunks = chunks_of([doc_id]).get(doc_id, ())
+                yield carried(self.earlier[doc_id], chunks, _kept(found))
 
     def _read(self, file: SourceFile, settings: KnowledgeSettings) -> DocumentRows | Rejected:
         source = load_file(file)
@@ -81,11 +93,26 @@ def delta(
     removed: frozenset[str],
     earlier: Mapping[str, Document],
     known: Mapping[str, tuple[int, str]],
+    rejected: Sequence[Rejected],
+    kept: Collection[str],
 ) -> Corpus:
-    """The active generation's documents with ``files`` added or replaced and ``removed`` (ids) left out."""
+    """The active generation's documents with ``files`` added or replaced and ``removed`` (ids) left out. ``rejected``
+    and ``kept`` (ids) are recorded with that generation and stay true of every document that is taken over."""
     read = {file.doc_id for file in files}
-    over = tuple(d for doc_id, d in earlier.items() if doc_id not in removed and doc_id not in read)
-    return Corpus(files=tuple(files), over=over, earlier=earlier, known=known)
+    gone = removed | read
+    over = tuple(d for doc_id, d in earlier.items() if doc_id not in gone)
+    return Corpus(
+        files=tuple(files),
+        over=over,
+        earlier=earlier,
+        known=known,
+        rejected=tuple(r for r in rejected if not _names(r, gone)),
+        reasons={d.doc_id: d.warnings[0] for d in over if d.doc_id in kept and d.warnings},
+    )
+
+
+def _names(rejected: Rejected, doc_ids: Collection[str]) -> bool:
+    return rejected.source.lower().endswith(".md") and doc_id_of(rejected.source) in doc_ids
 
 
 def _covers(rejected: Rejected, document: Document) -> bool:

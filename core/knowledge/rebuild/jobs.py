@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,13 +22,17 @@ PACE_RUNS: Final = 20  # runs looked at for a measured rate
 @dataclass(frozen=True, slots=True)
 class Options:
     """``source`` None: the settings' folder. ``hold``: stop at VERIFIED. ``allow_shrink``: far fewer documents are
-    fine. ``skip_gate``: leave the reviewed cases out. ``generation``: which held one to switch to (None: the newest)."""
+    fine. ``skip_gate``: leave the reviewed cases out. ``generation``: which held one to switch to (None: the newest).
+    ``paths`` to ingest; ``contents`` to upload, by file name; ``doc_id`` to remove."""
 
     source: Path | None = None
     hold: bool = False
     allow_shrink: bool = False
     skip_gate: bool = False
     generation: int | None = None
+    paths: tuple[Path, ...] = ()
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+    doc_id: str = ""
 
 
 class Jobs:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from core.analysis import ANALYSIS_VERSION
+from core.knowledge.rebuild.corpus import ChunksOf
 from core.knowledge.rebuild.leftovers import Leftovers
 from core.knowledge.rebuild.plan import demands
 from core.knowledge.rebuild.rows import chunking_version
@@ -20,7 +21,6 @@ from core.ports import (
     GenerationStore,
     IndexAdmin,
     SnapshotSource,
-    StoredChunk,
     VectorIndex,
 )
 from core.settings import Settings
@@ -66,12 +66,12 @@ class Parts:
         """By id; {} for None."""
         return {d.doc_id: d for d in self.store.documents(self.alias, generation.number)} if generation else {}
 
-    def chunks_of(self, generation: Generation | None) -> Callable[[str], Sequence[StoredChunk]]:
-        """A document's chunks in ``generation`` by document id."""
+    def chunks_of(self, generation: Generation | None) -> ChunksOf:
+        """Chunks of documents in ``generation``, by document id."""
         if generation is None:
-            return lambda doc_id: ()  # noqa: ARG005 - there are none, whatever is asked
+            return lambda doc_ids: {}  # noqa: ARG005 - there are none, whatever is asked
         number = generation.number
-        return lambda doc_id: self.store.chunks(self.alias, number, doc_id)
+        return lambda doc_ids: self.store.chunks_of(self.alias, number, doc_ids)
 
     def demands(self, active: Generation | None) -> tuple[str, ...]:
         """What of the present settings ``active`` was not built with, a line each."""

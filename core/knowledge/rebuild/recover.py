@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from core.knowledge.rebuild.leftovers import Shelf
 from core.knowledge.rebuild.parts import Parts
+from core.knowledge.rebuild.sources import clear_staging
 from core.knowledge.rebuild.switch import ALIAS_SECONDS, Announce
 from core.model import GenerationState
 
@@ -41,6 +42,8 @@ class Recovery:
         for generation in shelf.unfinished:
             leftovers.discard(generation, GenerationState.INTERRUPTED, "its run ended before it was active")
             say(f"generation {generation.number} was {generation.state} when its run ended: discarded")
+        # what an interrupted ingest staged; a switch that was finished above has moved its own into place
+        clear_staging(self.parts.uploads)
         leftovers.sweep(say)
         shelf = leftovers.shelf()
         if shelf.active is not None and self._astray(shelf):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from core.errors import BadInput, Busy, RagError, redact
+from core.knowledge.rebuild.daily import Daily
 from core.knowledge.rebuild.drift import DriftWatch
 from core.knowledge.rebuild.guard import Word, confirm
 from core.knowledge.rebuild.holder import surely_dead, this_process
@@ -59,6 +60,7 @@ class RebuildService:
         self._alias = alias
         self._step = step or _no_step
         self._jobs = Jobs(self._parts)
+        self._daily = Daily(self._parts, self._jobs)
         self._watch = DriftWatch(self._parts)
         self._working: dict[str, Work] = {}
 
@@ -125,9 +127,27 @@ class RebuildService:
         """Activates the previous generation at once: nothing is built."""
         return self._now(Kind.ROLLBACK, self._job(Kind.ROLLBACK, confirm, Options()), who, why, progress)
 
+    def ingest(self, paths: Sequence[Path], *, who: str, why: str = "", progress: Tell | None = None) -> RebuildOutcome:
+        """Files, or folders with all below them, into the index at once. A file from elsewhere is copied into the
+        uploads, where every later rebuild reads it; one in the source folder is read where it stands."""
+        job = self._job(Kind.INGEST, "", Options(paths=tuple(paths)))
+        return self._now(Kind.INGEST, job, who, why, progress)
+
+    def upload(
+        self, name: str, data: bytes, *, who: str, why: str = "", progress: Tell | None = None
+    ) -> RebuildOutcome:
+        """One document by its file name and content, kept in the uploads."""
+        job = self._job(Kind.UPLOAD, "", Options(contents={name: data}))
+        return self._now(Kind.UPLOAD, job, who, why, progress)
+
+    def remove(self, doc_id: str, *, who: str, why: str = "", progress: Tell | None = None) -> RebuildOutcome:
+        """One document out of the index, and out of every later rebuild until it is ingested again."""
+        return self._now(Kind.REMOVE, self._job(Kind.REMOVE, "", Options(doc_id=doc_id)), who, why, progress)
+
     def start(self, kind: str, confirm: str = "", *, who: str, why: str = "", **options: Any) -> str:
         """Like the method named ``kind``, on a thread of this process; returns the run's id once it holds the lease.
-        What becomes of it stands in ``run(run_id)``."""
+        What becomes of it stands in ``run(run_id)``. ``options`` are the fields of ``Options``: ``source``, ``hold``,
+        ``allow_shrink``, ``skip_gate``, ``generation``, ``paths``, ``contents`` (file name -> bytes), ``doc_id``."""
         try:
             wanted = Kind(kind)
             job = self._job(wanted, confirm, Options(**options))
@@ -177,16 +197,21 @@ class RebuildService:
     # ---------------------------------------------------------------------------------------- the lease
 
     def _job(self, kind: Kind, word: str, options: Options) -> Job:
-        """What ``kind`` does, after its word was confirmed."""
-        guarded: dict[Kind, tuple[Word, Callable[[Work, Options], RebuildOutcome]]] = {
-            Kind.REBUILD: (Word.REBUILD, self._jobs.rebuild),
-            Kind.SWITCH: (Word.SWITCH, self._jobs.switch),
-            Kind.ROLLBACK: (Word.ROLLBACK, self._jobs.rollback),
+        """What ``kind`` does, after its word was confirmed. Daily writes need none."""
+        jobs, daily = self._jobs, self._daily
+        known: dict[Kind, tuple[Word | None, Callable[[Work, Options], RebuildOutcome]]] = {
+            Kind.REBUILD: (Word.REBUILD, jobs.rebuild),
+            Kind.SWITCH: (Word.SWITCH, jobs.switch),
+            Kind.ROLLBACK: (Word.ROLLBACK, jobs.rollback),
+            Kind.INGEST: (None, daily.ingest),
+            Kind.UPLOAD: (None, daily.upload),
+            Kind.REMOVE: (None, daily.remove),
         }
-        if kind not in guarded:
-            raise ValueError(f"{kind} is not started this way")
-        expected, run = guarded[kind]
-        confirm(word, expected)
+        if kind not in known:
+            raise ValueError(f"{kind} is not started by hand")
+        expected, run = known[kind]
+        if expected is not None:
+            confirm(word, expected)
         return lambda work: run(work, options)
 
     def _now(self, kind: Kind, job: Job, who: str, why: str, tell: Tell | None) -> RebuildOutcome:

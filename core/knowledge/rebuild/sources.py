@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -23,10 +25,10 @@ STAGING: Final = ".staging"
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """``root`` is read; ``uploads`` (None: there are none) is a second source that wins over the same document id."""
+    """``root`` is read; ``uploads`` (need not exist) is a second source that wins over the same document id."""
 
     root: Path
-    uploads: Path | None
+    uploads: Path
 
     def listing(self) -> SourceListing:
         """Every file that belongs into the index. A removed document is among ``skipped`` with who removed it.
@@ -46,7 +48,8 @@ class Sources:
 
     def removed(self) -> dict[str, dict[str, str]]:
         """Tombstones by document id. Raises BadInput for a file that cannot be read: nothing may come back silently."""
-        if self.uploads is None or not (file := self.uploads / REMOVED_FILE).exists():
+        file = self.uploads / REMOVED_FILE
+        if not file.exists():
             return {}
         try:
             data = json.loads(file.read_text(encoding="utf-8"))
@@ -63,6 +66,14 @@ def write_removed(uploads: Path, tombstones: Mapping[str, Mapping[str, str]]) ->
     part = uploads / f"{REMOVED_FILE}.{os.getpid()}"
     part.write_text(json.dumps(tombstones, ensure_ascii=False, indent=1, sort_keys=True), encoding="utf-8")
     os.replace(part, uploads / REMOVED_FILE)
+
+
+def clear_staging(uploads: Path, run_id: str | None = None) -> None:
+    """Removes what ``run_id`` staged (None: what any run did), and the staging folder when it is empty then."""
+    staging = uploads / STAGING
+    shutil.rmtree(staging / run_id if run_id else staging, ignore_errors=True)
+    with suppress(OSError):
+        staging.rmdir()
 
 
 def _removed_by(facts: Mapping[str, str]) -> str:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from core.errors import RagError, redact
-from core.knowledge.rebuild.sources import STAGING, Sources, write_removed
+from core.knowledge.rebuild.sources import Sources, clear_staging, write_removed
 from core.knowledge.rebuild.values import Step
 from core.model import Generation, GenerationState
 from core.ports import GenerationStore, IndexAdmin
@@ -24,9 +23,9 @@ Announce = Callable[[Step, str], None]
 
 
 class Switcher:
-    """The one way in which a generation becomes active. ``sources`` None: a generation without uploads."""
+    """The one way in which a generation becomes active."""
 
-    def __init__(self, alias: str, store: GenerationStore, admin: IndexAdmin, uploads: Path | None) -> None:
+    def __init__(self, alias: str, store: GenerationStore, admin: IndexAdmin, uploads: Path) -> None:
         self._alias, self._store, self._admin, self._uploads = alias, store, admin, uploads
 
     def activate(self, number: int, announce: Announce, prove: Callable[[], None]) -> Generation:
@@ -56,11 +55,11 @@ class Switcher:
     def _apply_uploads(self, change: Mapping[str, Any]) -> None:
         """``change``: ``staged`` (path in the staging folder -> name below uploads), ``deleted`` (names below uploads),
         ``removed`` (tombstones by document id to set), ``restored`` (document ids whose tombstone goes)."""
-        if not change or self._uploads is None:
+        if not change:
             return
         for staged, name in dict(change.get("staged") or {}).items():
             source, target = self._uploads / staged, self._uploads / name
-            if source.exists():
+            if source.exists():  # else an interrupted switch moved it already
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(source, target)
         for name in change.get("deleted") or ():
@@ -72,4 +71,4 @@ class Switcher:
             if wanted != known:
                 write_removed(self._uploads, wanted)
         if folder := change.get("folder"):
-            shutil.rmtree(self._uploads / STAGING / str(folder), ignore_errors=True)
+            clear_staging(self._uploads, str(folder))

@@ -16,6 +16,7 @@ class Kind(StrEnum):
 
     REBUILD = "rebuild"
     INGEST = "ingest"
+    UPLOAD = "upload"
     REMOVE = "remove"
     ROLLBACK = "rollback"
     SWITCH = "switch"
