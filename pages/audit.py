@@ -24,7 +24,7 @@ title, state = st.columns([4, 2], vertical_alignment="bottom")
 with title:
     frame.head("Audit", "Every lookup as it was recorded, newest first.")
 with state:
-    audit_chain.waiting(app)
+    audit_chain.outbox(app)
 notice.draw(PAGE)
 
 where = audit_filters.draw(app, PAGE, zone)
@@ -34,7 +34,6 @@ if where is not None and view == "records":
     audit_list.draw(app, where, PAGE, zone)
     if record:
         audit_record.draw(app, where, record, PAGE, zone)
-    audit_chain.export(app, where, PAGE)
 elif where is not None and view == "trends":
     audit_trends.draw(app, where, PAGE, zone)
 elif view == "chain":

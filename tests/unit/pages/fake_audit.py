@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from core.audit.query import (
@@ -142,7 +143,13 @@ class FakeAuditLog:
 @dataclass
 class FakeOutbox:
     number: int = 0
+    set_aside: int = 0
+    failures: int = 0
+    away: str | None = None
     error: RagError | None = None
+
+    def aside(self) -> list[Path]:
+        return [Path("x")] * self.set_aside
 
     def waiting(self) -> int:
         if self.error is not None:

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from core.audit.chain import Head
 from core.audit.query import AuditFilter, AuditPage, AuditRecordView, Facets, Only
+from core.audit.verify import ChainReport, Finding, Kind
 from core.errors import StoreUnavailable
 from core.settings import AuditSettings, Settings
-from pages.parts import audit_filters, audit_list, audit_record, audit_trends, trend_figures
+from pages.parts import audit_chain, audit_filters, audit_list, audit_record, audit_trends, trend_figures
 from pages.parts.numbers import share
 from tests.unit.pages.fake_app import FakeApp
 from tests.unit.pages.fake_audit import AT, bucket, row, trends
@@ -179,7 +181,19 @@ def test_a_dead_database_is_named_not_shown_as_empty_and_the_outbox_still_counts
 
 def test_an_outbox_that_cannot_be_read_is_not_an_empty_one(open_page: OpenPage, fake: FakeApp) -> None:
     fake.audit.error = StoreUnavailable("disk full")
-    assert [w.value for w in open_page(PATH).warning] == ["The outbox cannot be read"]
+    assert [e.value.split(":")[0] for e in open_page(PATH).error] == ["The outbox cannot be read"]
+
+
+def test_records_that_are_not_in_the_database_are_counted_by_what_became_of_them(
+    open_page: OpenPage, fake: FakeApp
+) -> None:
+    assert audit_chain.outbox_lines(0, 0, 0) == []
+    assert audit_chain.outbox_lines(1, 0, 0) == ["1 record waits in the outbox for the database"]
+    fake.audit.set_aside, fake.audit.failures, fake.audit.away = 2, 1, "refused <b>"
+    at = open_page(PATH)
+    assert "2 records were set aside" in at.error[0].value
+    assert "1 record was kept nowhere" in at.error[0].value
+    assert "does not take records now: `refused <b>`" in drawn(at)
 
 
 def test_case_77_times_stand_in_the_named_zone_and_formulas_are_disarmed() -> None:
@@ -329,3 +343,49 @@ def test_a_foreign_address_is_never_drawn_as_markup(open_page: OpenPage, name: s
         outside = "".join(str(element.value).split("`")[::2])
         assert "<script" not in outside
         assert "](" not in outside
+
+
+# ---------------------------------------------------------------- the chain
+
+
+def test_the_chain_is_read_on_a_press_only_and_once(open_page: OpenPage, fake: FakeApp) -> None:
+    fake.chain = ChainReport(True, 1200, (), 0, (Head("main", 1200, "cd" * 32, "s", ""),), pruned=30)
+    at = open_page(PATH, view="chain")
+    assert "Not verified yet" in drawn(at)
+    assert (fake.verified, fake.audit_log.asked) == (0, [])
+    press(at, "audit.verify")
+    at.run()
+    assert fake.verified == 1
+    assert [s.value for s in at.success] == ["The record is whole: 1,200 rows, 30 pruned"]
+    assert "whoever can write to the database can also compute a whole new chain" in drawn(at)
+    assert at.dataframe[-1].value.to_numpy().tolist() == [["main", 1200, "cd" * 32, "none"]]
+    press(at, "audit.verify")
+    assert fake.verified == 2
+
+
+def test_a_broken_chain_names_every_row(open_page: OpenPage, fake: FakeApp) -> None:
+    findings = (
+        Finding(Kind.REMOVED, "main", 4, 6, "missing"),
+        Finding(Kind.CHANGED, "main", 9, 9, "the content does not fit its hash", "i-9"),
+    )
+    fake.chain = ChainReport(False, 12, findings, 5, (), keyed=True)
+    at = press(open_page(PATH, view="chain"), "audit.verify")
+    assert [e.value for e in at.error] == ["The record is not as it was written: 5 findings in 12 rows, 0 pruned"]
+    assert "The first 2 are listed." in drawn(at)
+    table = at.dataframe[0].value
+    assert table[["Kind", "First row", "Last row", "Record"]].to_numpy().tolist() == [
+        ["removed", 4, 6, ""],
+        ["changed", 9, 9, "i-9"],
+    ]
+    assert "Hashes are keyed" in drawn(at)
+
+
+def test_a_chain_that_cannot_be_read_is_no_broken_one(
+    open_page: OpenPage, fake: FakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away() -> ChainReport:
+        raise StoreUnavailable("database: connection refused")
+
+    monkeypatch.setattr(fake, "verify_chain", away)
+    at = press(open_page(PATH, view="chain"), "audit.verify")
+    assert [e.value for e in at.error] == ["The chain cannot be verified: a store or a model cannot be used now"]
