@@ -23,7 +23,7 @@ from core.model import (
     evolve,
 )
 
-_HEAD: Final = 48
+_HEADS: Final = (16, 96)  # raw characters; the first tells most texts apart
 _BORDER: Final = 4  # what a cut in the middle of a word or a letter with marks may fold differently
 
 
@@ -94,16 +94,23 @@ def select(candidates: Sequence[Candidate], *, max_chunks_per_document: int, ret
 def copy_keys(contents: Sequence[str]) -> list[str]:
     """Of each text its ``near_copy_key`` where another text may have the same one, else "": equal, non-empty keys are
     near-copies. Folding a whole text costs half a millisecond, and texts that begin differently need none of it."""
-    heads = sorted((near_copy_key(text[:_HEAD])[:-_BORDER], i) for i, text in enumerate(contents) if text)
-    suspects: set[int] = set()
+    suspects = {i for i, text in enumerate(contents) if text}
+    for size in _HEADS:
+        suspects = _alike({i: near_copy_key(contents[i][:size])[:-_BORDER] for i in suspects})
+    return [near_copy_key(text) if i in suspects else "" for i, text in enumerate(contents)]
+
+
+def _alike(heads: Mapping[int, str]) -> set[int]:
+    """Those of which one is the beginning of another: the same letters may take more or less room in the raw text."""
+    found: set[int] = set()
     open_heads: list[tuple[str, int]] = []  # each a beginning of the next
-    for head, i in heads:
+    for head, i in sorted((head, i) for i, head in heads.items()):
         while open_heads and not head.startswith(open_heads[-1][0]):
             open_heads.pop()
         if open_heads:
-            suspects.update((i, *(other for _, other in open_heads)))
+            found.update((i, *(other for _, other in open_heads)))
         open_heads.append((head, i))
-    return [near_copy_key(text) if i in suspects else "" for i, text in enumerate(contents)]
+    return found
 
 
 def fallback_reason(*, category_filter: str | None, candidates: int, low_quality: bool) -> FallbackReason | None:

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from core.analysis import cut_graphemes
@@ -34,6 +35,7 @@ MAX_EXCERPT: Final = "max_excerpt_chars"
 MAX_EVIDENCE: Final = "max_evidence"
 MAX_BYTES: Final = "max_bytes"
 DUPLICATE: Final = "duplicate"
+_compact: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +171,8 @@ class _Item:
             bound=self.bound,
             chars_before=len(self.full.excerpt),
             chars_after=len(self.shown.excerpt) if self.kept else 0,
-            bytes_before=_bytes(_plain_item(self.full)),
-            bytes_after=_bytes(_plain_item(self.shown)) if self.kept else 0,
+            bytes_before=_item_size(self.full),
+            bytes_after=_item_size(self.shown) if self.kept else 0,
         )
 
 
@@ -267,12 +269,27 @@ def _dumps(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False, allow_nan=False, indent=2)
 
 
-def _bytes(data: Any) -> int:
-    return len(_dumps(data).encode())
-
-
 def _size(result: RagToolResult) -> int:
-    return _bytes(plain(result))
+    """Bytes of ``to_json(result)``, counted without laying it out: json indents in Python, an order slower."""
+    return len(_compact(plain(result)).encode()) + _layout(len(result.evidence))
+
+
+def _item_size(item: ToolEvidence) -> int:
+    return len(_compact(_plain_item(item)).encode()) + _item_layout()
+
+
+@lru_cache(maxsize=256)
+def _layout(pieces: int) -> int:
+    """Bytes that line breaks and indents add to a result of so many pieces; they do not depend on what it holds."""
+    item = ToolEvidence("", "", "", "", "")
+    data = plain(RagToolResult(EvidenceStatus.READY, "", "", (item,) * pieces, None, False, 0))
+    return len(_dumps(data)) - len(_compact(data))
+
+
+@lru_cache(maxsize=1)
+def _item_layout() -> int:
+    data = _plain_item(ToolEvidence("", "", "", "", ""))
+    return len(_dumps(data)) - len(_compact(data))
 
 
 def _mark(candidate: Candidate, ranks: dict[str, int], drops: dict[str, DropReason]) -> Candidate:

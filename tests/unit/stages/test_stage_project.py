@@ -238,7 +238,7 @@ def test_no_input_breaks_a_bound_and_no_loss_is_silent(
     result = projected(*evidence, limits=limits, query=query)
     tool = result.tool_result
 
-    assert size(result) <= max_bytes
+    assert size(result) == result.report.bytes_after <= max_bytes
     assert len(tool.query) <= 50
     assert len(tool.evidence) == tool.returned_count <= 8
     by_key = {e.evidence_key: e for e in evidence}
