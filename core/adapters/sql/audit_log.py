@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Row, func, literal, select
+from sqlalchemy import Connection, Row, func, select
 
+from core.adapters.sql.audit_places import counted, places
 from core.adapters.sql.audit_trends import read_trends
-from core.adapters.sql.audit_where import matching, places
+from core.adapters.sql.audit_where import matching
 from core.adapters.sql.engine import Database
 from core.adapters.sql.tables import INVOCATION
 from core.audit.query import (
@@ -27,7 +28,7 @@ from core.stores import Cursor
 
 T = TypeVar("T")
 MAX_LIMIT: Final = 1_000
-COUNTED: Final = 10_000
+COUNTED: Final = 100_000
 """Up to here a total is exact; beyond, counting costs more than it tells."""
 LISTED_CHARS: Final = 300
 BATCH: Final = 1_000
@@ -82,15 +83,17 @@ class SqlAuditLog:
             is_newer, is_older = (more, after is not None) if upwards else (before is not None, more)
             newer = _cursor(found[0]) if found and is_newer else before
             older = _cursor(found[-1]) if found and is_older else None
-            total, exact = _total(connection, where)
+            whole = before is None and after is None and not more
+            total, exact = _total(connection, where, len(found) if whole else None)
             return AuditPage(_rows(connection, found), total, exact, newer, older)
 
         return self._db.read(work)
 
     def _newest(self, connection: Connection, where: AuditFilter, limit: int) -> AuditPage:
         found = places(connection, where, limit + 1)
-        total, exact = _total(connection, where)
-        older = _cursor(found[limit - 1]) if len(found) > limit else None
+        more = len(found) > limit
+        total, exact = _total(connection, where, None if more else len(found))
+        older = _cursor(found[limit - 1]) if more else None
         return AuditPage(_rows(connection, found[:limit]), total, exact, None, older)
 
     def get(self, invocation_id: str) -> AuditRecordView | None:
@@ -154,13 +157,9 @@ class SqlAuditLog:
             before = _cursor(found[-1])
 
 
-def _total(connection: Connection, where: AuditFilter) -> tuple[int, bool]:
-    some = (
-        matching(select(literal(1).label("one")).select_from(INVOCATION), where, connection)
-        .limit(COUNTED + 1)
-        .subquery()
-    )
-    count = int(connection.execute(select(func.count()).select_from(some)).scalar_one())
+def _total(connection: Connection, where: AuditFilter, known: int | None) -> tuple[int, bool]:
+    """``known``: all of them stand on the page already, nothing is counted again."""
+    count = counted(connection, where, COUNTED + 1) if known is None else known
     return min(count, COUNTED), count <= COUNTED
 
 

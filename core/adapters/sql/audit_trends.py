@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, String, case, func, select, type_coerce
 
-from core.adapters.sql.audit_where import matching, places
+from core.adapters.sql.audit_places import places
+from core.adapters.sql.audit_where import LIST, Path, matching, path_of
 from core.adapters.sql.tables import INVOCATION
 from core.audit.columns import Status
 from core.audit.query import AuditFilter, Bucket, Only, Trends
@@ -60,7 +61,8 @@ def read_trends(connection: Connection, where: AuditFilter, bucket: Bucket | Non
 def _counts(connection: Connection, where: AuditFilter, width: timedelta) -> list[Counts]:
     stretch = _stretch(connection, width).label("stretch")
     sums = [func.sum(case((condition, 1), else_=0)).label(name) for name, condition in _COUNTED.items()]
-    query = matching(select(stretch, func.count().label("volume"), *sums), where, connection).group_by(stretch)
+    query = matching(select(stretch, func.count().label("volume"), *sums), where, connection, path=_counting(where))
+    query = query.group_by(stretch)
     found = {row.stretch: dict(row._mapping) for row in connection.execute(query)}
     for row in connection.execute(_violations(connection, where, stretch)):
         found.setdefault(row.stretch, {})["scope_violations"] = row.violations
@@ -69,6 +71,12 @@ def _counts(connection: Connection, where: AuditFilter, width: timedelta) -> lis
         for text, sums in found.items()
         if (at := _moment(text))
     ]
+
+
+def _counting(where: AuditFilter) -> Path:
+    """The list's index, which holds everything that is counted, unless the filter names few rows."""
+    narrow = where.trace or where.session or where.run or Only.SCOPE_VIOLATION in where.only
+    return path_of(where) if narrow else Path(LIST)
 
 
 def _violations(connection: Connection, where: AuditFilter, stretch: ColumnElement[str]) -> Any:

@@ -6,11 +6,11 @@ all of them have; MySQL guesses from a sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, func, literal, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, or_
 from sqlalchemy.sql.elements import UnaryExpression
 from sqlalchemy.sql.operators import custom_op
 
@@ -18,6 +18,7 @@ from core.adapters.sql.listing import newer_than, older_than
 from core.adapters.sql.tables import INVOCATION
 from core.audit.columns import fold
 from core.audit.query import ANY, NONE, AuditFilter, Only
+from core.model import RelevanceLevel
 from core.stores import Cursor
 
 _C: Final = INVOCATION.c
@@ -60,8 +61,8 @@ class Path:
 
 
 def path_of(where: AuditFilter) -> Path:
-    """The narrowest index whose leading columns the filter fixes; otherwise the one that holds what is filtered by most,
-    in the order of the list."""
+    """The narrowest index whose leading columns the filter fixes and which holds the rest of it too; otherwise the index
+    of the list, which holds most of what is filtered by, in its order."""
     if where.trace is not None:
         return Path("ix_tool_invocation_trace", ("trace_id",))
     if where.session is not None:
@@ -70,11 +71,21 @@ def path_of(where: AuditFilter) -> Path:
         return Path("ix_tool_invocation_run", ("run_id",))
     if Only.SCOPE_VIOLATION in where.only:
         return Path("ix_tool_invocation_violations", ("scope_violations",))
-    if where.status is not None and where.relevance_level is not None:
+    also = {key for key in (*_EQUAL, *_OTHERS) if _given(where, key)} - {"since", "until"}
+    if also == {"status", "relevance_level"}:
         return Path("ix_tool_invocation_status", ("status", "relevance_level"))
-    if where.fallback not in {None, ANY, NONE}:
+    if also == {"fallback"} and where.fallback not in {ANY, NONE}:
         return Path("ix_tool_invocation_fallback", ("fallback_reason",))
     return Path(LIST)
+
+
+def parts_of(where: AuditFilter) -> list[AuditFilter]:
+    """Filters that find together what ``where`` does, none a record twice: a status alone is asked for level by level,
+    since its index has the order of the list only below a level."""
+    if where.status is None or path_of(replace(where, relevance_level=NONE)).index != "ix_tool_invocation_status":
+        return [where]
+    levels = (*RelevanceLevel, NONE) if where.relevance_level is None else (where.relevance_level,)
+    return [replace(where, relevance_level=str(level)) for level in levels]
 
 
 def matching(
@@ -82,11 +93,13 @@ def matching(
     where: AuditFilter,
     connection: Connection,
     *,
+    path: Path | None = None,
     before: Cursor | None = None,
     after: Cursor | None = None,
 ) -> Select[*tuple[Any, ...]]:
-    """``query`` over ``tool_invocation`` with the filter's conditions, between two places of the list, by its index."""
-    path = path_of(where)
+    """``query`` over ``tool_invocation`` with the filter's conditions, between two places of the list, by its index or
+    by ``path``."""
+    path = path or path_of(where)
     lite = connection.dialect.name == "sqlite"
 
     def column(name: str) -> ColumnElement[Any]:
@@ -103,22 +116,6 @@ def matching(
         .with_hint(INVOCATION, f"FORCE INDEX ({path.index})", "mysql")
         .with_hint(INVOCATION, f"FORCE INDEX ({path.index})", "mariadb")
     )
-
-
-def places(
-    connection: Connection,
-    where: AuditFilter,
-    limit: int,
-    *,
-    before: Cursor | None = None,
-    after: Cursor | None = None,
-    upwards: bool = False,
-) -> Sequence[Row[*tuple[Any, ...]]]:
-    """``(created_at, id)`` of the next rows, read from the index alone wherever it holds what is filtered by."""
-    keys = (_C.created_at, _C.id)
-    order = keys if upwards else tuple(key.desc() for key in keys)
-    query = matching(select(*keys), where, connection, before=before, after=after).order_by(*order).limit(limit)
-    return connection.execute(query).all()
 
 
 def _given(where: AuditFilter, key: str) -> bool:
