@@ -31,6 +31,7 @@ CHOICES: Final = ("Rebuild", "Roll back", "Activate a held one", "Add a document
 OPTIONS: Final = {
     "hold": ("Hold it after its proof", "It stays beside the active one for evaluation until it is activated here."),
     "allow_shrink": ("Allow far fewer documents", "Otherwise a rebuild that loses half of the documents is refused."),
+    "skip_gate": ("Skip the golden gate", "Otherwise a reviewed case that only the new generation fails refuses it."),
 }
 
 
@@ -60,7 +61,8 @@ def _rebuild(app: App, user: User, status: IndexStatus, page: str, busy: bool) -
     def start(typed: Confirmed) -> object:
         return app.rebuild.start(Kind.REBUILD, typed.word, who=user.name, why=typed.why, **typed.options)
 
-    guarded.form(REBUILD, user, page, start, busy=busy, options=OPTIONS)
+    options = OPTIONS if app.settings.knowledge.golden_gate else {k: v for k, v in OPTIONS.items() if k != "skip_gate"}
+    guarded.form(REBUILD, user, page, start, busy=busy, options=options)
     del status
 
 
@@ -99,23 +101,24 @@ def _switch(app: App, user: User, status: IndexStatus, page: str, busy: bool) ->
 def _upload(app: App, user: User, status: IndexStatus, page: str, busy: bool) -> None:
     del status
     st.caption(
-        "One Markdown file, with or without front matter. It is kept with the uploads, wins over a source file of the "
-        "same name and survives every rebuild. The source folder is never written to."
+        "Markdown files, with or without front matter. They are kept with the uploads, win over source files of the "
+        "same path and survive every rebuild. The source folder is never written to."
     )
     key = f"{page}.upload"
     with st.form(f"{key}.form", clear_on_submit=True, border=False):
         left, right = st.columns(2, vertical_alignment="bottom")
-        left.file_uploader("Markdown file", type=["md"], key=f"{key}.file", disabled=busy)
+        left.file_uploader("Markdown files", type=["md"], accept_multiple_files=True, key=f"{key}.files", disabled=busy)
         right.text_input(
-            "Folder and name (empty: the file's own name)",
-            placeholder="redis/connection-pool.md",
-            key=f"{key}.name",
+            "Folder",
+            placeholder="redis",
+            help="redis and pool.md make the document redis/pool. Empty: the file's own name.",
+            key=f"{key}.folder",
             disabled=busy,
             max_chars=400,
         )
         right.text_input("Why (kept with the run)", key=f"{key}.why", disabled=busy, max_chars=500)
         st.form_submit_button(
-            "Add or replace the document",
+            "Add or replace",
             type="primary",
             icon=":material/upload_file:",
             key=f"{key}.press",
@@ -130,14 +133,19 @@ def _uploaded(app: App, user: User, page: str) -> None:
 
     def work() -> object:
         job.allow(user)
-        file = st.session_state.get(f"{key}.file")
-        if file is None:
-            raise BadInput("no file was chosen: choose one Markdown file")
-        name = str(st.session_state.get(f"{key}.name") or "").strip() or file.name
+        folder = str(st.session_state.get(f"{key}.folder") or "").strip().strip("/")
+        contents: dict[str, bytes] = {}
+        for file in st.session_state.get(f"{key}.files") or ():
+            name = f"{folder}/{file.name}" if folder else file.name
+            if name in contents:
+                raise BadInput(f"two of the files are called {name}: add them one after the other, or rename one")
+            contents[name] = file.getvalue()
+        if not contents:
+            raise BadInput("no file was chosen: choose Markdown files")
         why = str(st.session_state.get(f"{key}.why") or "").strip()
-        return app.rebuild.start_upload(name, file.getvalue(), who=user.name, why=why)
+        return app.rebuild.start(Kind.UPLOAD, who=user.name, why=why, contents=contents)
 
-    notice.act(page, "The document is on its way into the index", "Not added", work)
+    notice.act(page, "The documents are on their way into the index", "Not added", work)
 
 
 def _remove(app: App, user: User, status: IndexStatus, page: str, busy: bool) -> None:
@@ -186,7 +194,7 @@ def _removed(app: App, user: User, page: str) -> None:
         if not doc_id:
             raise BadInput("no document was chosen: choose the one to remove")
         why = str(st.session_state.get(f"{key}.why") or "").strip()
-        return app.rebuild.start_remove(doc_id, who=user.name, why=why)
+        return app.rebuild.start(Kind.REMOVE, who=user.name, why=why, doc_id=doc_id)
 
     notice.act(page, "The document is on its way out of the index", "Not removed", work)
 

@@ -107,16 +107,10 @@ class FakeRebuild:
         return next((one for one in ([self.now] if self.now else []) + self.past if one.run_id == run_id), None)
 
     def start(self, kind: Kind, confirm: str = "", **told: Any) -> str:
-        word = {Kind.REBUILD: "REBUILD", Kind.ROLLBACK: "ROLLBACK", Kind.SWITCH: "SWITCH"}[kind]
+        word = {Kind.REBUILD: "REBUILD", Kind.ROLLBACK: "ROLLBACK", Kind.SWITCH: "SWITCH"}.get(kind, "")
         if confirm != word:
             raise NotConfirmed(f"not confirmed: type {word} in full")
         return self._begin(kind.value, told)
-
-    def start_upload(self, name: str, data: bytes, **told: Any) -> str:
-        return self._begin("ingest", {"name": name, "data": data, **told})
-
-    def start_remove(self, doc_id: str, **told: Any) -> str:
-        return self._begin("remove", {"doc_id": doc_id, **told})
 
     def _begin(self, kind: str, told: Mapping[str, Any]) -> str:
         self._check()

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from core.errors import NotAllowed, RebuildRefused, StoreUnavailable
 from core.knowledge.rebuild.values import Drift, IndexStatus, Plan
-from core.settings import AuthSettings, Settings
+from core.settings import AuthSettings, KnowledgeSettings, Settings
 from core.stores import RunLogLine
 from pages.parts import access, index_state, job, pace, runs
 from tests.unit.pages import fake_rebuild
@@ -200,16 +200,34 @@ def test_a_held_generation_is_activated_by_its_number(open_page: OpenPage, fake:
     assert fake.rebuild.started == [("switch", {"who": "local", "why": "", "generation": 4})]
 
 
-def test_an_upload_hands_over_the_bytes_under_the_given_name(open_page: OpenPage, fake: FakeApp) -> None:
+def test_an_upload_hands_over_the_bytes_under_folder_and_name(open_page: OpenPage, fake: FakeApp) -> None:
     at = choose(open_page(PATH), "Add a document")
     press(at, "index.upload.press")
     assert "no file was chosen" in drawn(at)
-    at.file_uploader(key="index.upload.file").set_value(("连接池.md", "# 连接池\n".encode(), "text/markdown"))
-    at.text_input(key="index.upload.name").set_value("redis/连接池.md")
+    data = "# 连接池\n".encode()
+    files = [("连接池.md", data, "text/markdown"), ("b.md", b"b", "text/markdown")]
+    at.file_uploader(key="index.upload.files").set_value(files)
+    at.text_input(key="index.upload.folder").set_value(" redis/ ")
     press(at, "index.upload.press")
-    assert fake.rebuild.started == [
-        ("ingest", {"name": "redis/连接池.md", "data": "# 连接池\n".encode(), "who": "local", "why": ""})
-    ]
+    contents = {"redis/连接池.md": data, "redis/b.md": b"b"}
+    assert fake.rebuild.started == [("upload", {"who": "local", "why": "", "contents": contents})]
+
+
+def test_two_files_of_one_name_are_refused_before_one_hides_the_other(open_page: OpenPage, fake: FakeApp) -> None:
+    at = choose(open_page(PATH), "Add a document")
+    at.file_uploader(key="index.upload.files").set_value(
+        [("a.md", b"1", "text/markdown"), ("a.md", b"2", "text/markdown")]
+    )
+    press(at, "index.upload.press")
+    assert fake.rebuild.started == []
+    assert "two of the files are called a.md" in drawn(at)
+
+
+def test_the_gate_can_be_skipped_only_where_it_is_on(open_page: OpenPage, fake: FakeApp) -> None:
+    fake.settings = Settings(knowledge=KnowledgeSettings(golden_gate=False))
+    assert [c.key for c in open_page(PATH).checkbox] == ["index.rebuild.hold", "index.rebuild.allow_shrink"]
+    fake.settings = Settings(knowledge=KnowledgeSettings(golden_gate=True))
+    assert "index.rebuild.skip_gate" in [c.key for c in open_page(PATH).checkbox]
 
 
 def test_a_document_is_removed_by_its_id(open_page: OpenPage, fake: FakeApp) -> None:
@@ -218,7 +236,7 @@ def test_a_document_is_removed_by_its_id(open_page: OpenPage, fake: FakeApp) -> 
     assert "no document was chosen" in drawn(at)
     at.selectbox(key="index.remove.doc").set_value("other/unrelated")
     press(at, "index.remove.press")
-    assert fake.rebuild.started == [("remove", {"doc_id": "other/unrelated", "who": "local", "why": ""})]
+    assert fake.rebuild.started == [("remove", {"who": "local", "why": "", "doc_id": "other/unrelated"})]
 
 
 # ---------------------------------------------------------------- dry run
