@@ -2,7 +2,8 @@
 
 Overhead: whole lookups on a store that answers at once with 20 recorded hits a branch, the query's vector known; what
 is left is the pipeline. Ratio: pairs of a whole lookup and of ``embed_query`` + ``hybrid_search`` with the same question,
-20 a branch and the same fields, turn about in one run on Milvus Lite. The audit is left out of both.
+20 a branch and the same fields (the lookup reads the vectors of BM25 hits besides), turn about in one run on Milvus
+Lite. The audit is left out of both.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from pymilvus import AnnSearchRequest, MilvusClient, RRFRanker
 
 from benchmarks.corpus import CATEGORIES, documents_of, queries, rows
 from core.adapters import milvus_server
 from core.adapters.embedders import E5Embedder
 from core.adapters.memory_index import MemoryIndex
-from core.adapters.milvus import MilvusIndex
+from core.adapters.milvus import MilvusIndex, schema
 from core.analysis import search_text
 from core.knowledge.l0 import DocumentL0
 from core.lookup import LookupRequest, LookupService
@@ -226,8 +228,9 @@ def own_time(result: LookupResult) -> dict[Stage, float]:
 # ------------------------------------------------------------------------------------------------ against the bare store
 
 
-def ratios(chunks: int, pairs: int) -> dict[str, float]:
-    """Prints and returns the ratio of the medians, without and with a category filter."""
+def ratios(chunks: int, pairs: int) -> float:
+    """Prints the ratio of the medians, without and with a category filter; returns the median of a whole lookup without
+    one, in milliseconds."""
     folder = Path(tempfile.mkdtemp(prefix="bench-lookup-"))
     index = MilvusIndex(str(folder / "bench.db"), connect_timeout=60.0)
     try:
@@ -237,14 +240,17 @@ def ratios(chunks: int, pairs: int) -> dict[str, float]:
         index.create(built, timeout=DEADLINE)
         index.insert(built, stored, timeout=600.0)
         index.seal(built, timeout=600.0)
+        client = MilvusClient(milvus_server.ensure(folder / "bench.db"))
         revisions = {r.chunk.doc_id: 1 for r in stored}
-        return {
-            name: _ratio(name, index, embedder, Snapshot(built, l0, revisions), category, pairs)
+        medians = [
+            _ratio(name, index, client, embedder, Snapshot(built, l0, revisions), category, pairs)
             for name, l0, category in (
                 ("without a category filter", FixedL0(None), None),
                 ("with a category filter", FixedL0(CATEGORIES[0]), CATEGORIES[0]),
             )
-        }
+        ]
+        client.close()
+        return medians[0]
     finally:
         index.close()
         milvus_server.stop(folder / "bench.db")
@@ -252,20 +258,36 @@ def ratios(chunks: int, pairs: int) -> dict[str, float]:
 
 
 def _ratio(
-    name: str, index: MilvusIndex, embedder: E5Embedder, snapshot: Snapshot, category: str | None, pairs: int
+    name: str,
+    index: MilvusIndex,
+    client: MilvusClient,
+    embedder: E5Embedder,
+    snapshot: Snapshot,
+    category: str | None,
+    pairs: int,
 ) -> float:
     made = service(index, embedder, snapshot)
     made.warm()
     where = SearchFilter(SCOPE.scopes, category)
     expected = AttemptName.UNFILTERED_VECTOR if category is None else AttemptName.FILTERED_VECTOR
 
-    def bare(question: str) -> int:
-        vector = embedder.embed_query(question, timeout=DEADLINE)
-        text = search_text(question)
-        found = index.search_hybrid(
-            snapshot.generation, vector, text, where, BRANCH, window=2 * BRANCH, rrf_k=60, timeout=DEADLINE
+    dense = {"metric_type": schema.METRIC, "params": {}}
+    filtered = index.expression(where)
+
+    def bare(question: str) -> Any:
+        vector = embedder.embed_query(question, timeout=DEADLINE).tolist()
+        requests = [
+            AnnSearchRequest([vector], "vector", dense, BRANCH, expr=filtered),
+            AnnSearchRequest([search_text(question)], "sparse_vector", {"metric_type": "BM25"}, BRANCH, expr=filtered),
+        ]
+        return client.hybrid_search(
+            snapshot.generation.collection,
+            requests,
+            RRFRanker(60),
+            limit=BRANCH,
+            output_fields=schema.OUTPUT_FIELDS,
+            timeout=DEADLINE,
         )
-        return len(found)
 
     whole_ms, bare_ms = [], []
     for number, question in enumerate(queries(pairs + 5)):
@@ -286,7 +308,7 @@ def _ratio(
         f"whole lookup {name}: median {whole:.1f} ms, embedding + bare hybrid_search {single:.1f} ms, "
         f"ratio {whole / single:.2f} ({pairs} pairs; goal: at most {goal})"
     )
-    return whole / single
+    return whole
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -295,8 +317,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--chunks", type=int, default=5000, help="in Milvus Lite")
     parser.add_argument("--pairs", type=int, default=60)
     chosen = parser.parse_args(argv or [])
-    overhead(chosen.times)
-    ratios(chosen.chunks, chosen.pairs)
+    own = overhead(chosen.times)
+    whole = ratios(chosen.chunks, chosen.pairs)
+    print(f"share of the pipeline in a whole lookup: {own / whole:.1%} (goal: at most 10 %)")
 
 
 if __name__ == "__main__":
