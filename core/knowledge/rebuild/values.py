@@ -40,7 +40,6 @@ class Step(StrEnum):
     SWITCH = "switch"
     ALIAS = "alias"
     SWEEP = "sweep"
-    CLEAN = "clean"
     DONE = "done"
 
 
