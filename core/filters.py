@@ -22,8 +22,11 @@ def clean_filter_value(value: str, name: str) -> str:
 
 
 def clean_scope(value: str, name: str = "kb_scope") -> str:
-    """A document's scope: empty means ``default``; ``*`` is no name."""
+    """A document's scope: empty means ``default``; ``*`` is no name. No comma: records join the names of a lookup by it,
+    and a name that held one would read back as two."""
     text = clean_filter_value(value, name)
+    if "," in text:
+        raise InvalidFilter(f"{name}: {text!r} holds a comma; name one scope, or give several as a list")
     if text == ALL_SCOPES:
         raise InvalidFilter(f"{name}: '*' means all scopes in a lookup and cannot be the scope of a document")
     return text or DEFAULT_SCOPE

@@ -102,7 +102,7 @@ class Replayer:
         outcome = self._lookups.lookup(
             LookupRequest(
                 query,
-                kb_scope=recorded.kb_scope.split(",") if recorded.kb_scope else None,
+                kb_scope=recorded.kb_scope.split(",") if recorded.kb_scope else [],
                 origin=Origin.CONSOLE,
                 session_id=recorded.session_id,
                 run_id=recorded.run_id,
