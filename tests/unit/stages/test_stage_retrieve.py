@@ -228,12 +228,12 @@ def test_a_branch_that_hangs_is_left_at_its_deadline(index: MemoryIndex, pool: W
 
     index.search_bm25 = hang  # type: ignore[method-assign]
     began = time.monotonic()
-    found = retrieve(index, AxisEmbedder(), pool, replace(SEARCH, branch_timeout=0.2))
+    found = retrieve(index, AxisEmbedder(), pool, replace(SEARCH, branch_timeout=1.0))
     took = time.monotonic() - began
     released.set()
 
-    assert took < 5
-    assert "gave no answer within 0.2 s" in found.degraded[0]
+    assert took < 8
+    assert "gave no answer within 1 s" in found.degraded[0]
     assert keys(found, Branch.DENSE) == ["near", "far"]
 
 
@@ -269,7 +269,7 @@ def test_a_model_that_hangs_is_left_at_its_deadline(index: MemoryIndex, pool: Wo
     took = time.monotonic() - began
     released.set()
 
-    assert took < 5
+    assert took < 8
     assert found.degraded == ("dense: the embedding model gave no answer within 0.2 s",)
     assert keys(found, Branch.BM25) == ["far"]
 
