@@ -30,7 +30,8 @@ QUERY: Final = PageSpec("query.py", "Query", "lookup")
 TRACE: Final = PageSpec("trace.py", "Trace", "trace-view")
 AUDIT: Final = PageSpec("audit.py", "Audit", "audit-log")
 REBUILD: Final = PageSpec("rebuild.py", "Rebuild", "index")
-PAGES: Final = (QUERY, TRACE, AUDIT, REBUILD)
+EVAL: Final = PageSpec("evaluation.py", "Eval", "eval-desk")
+PAGES: Final = (QUERY, TRACE, AUDIT, REBUILD, EVAL)
 
 
 def page(spec: PageSpec) -> st.Page:
