@@ -30,7 +30,7 @@ $(DEV): requirements-dev.txt requirements-telemetry.txt requirements.txt $(BIN)/
 
 run: $(RUN)
 	@$(BIN)/python -m core prepare
-	@$(BIN)/streamlit run app.py
+	@$(BIN)/python -m pages.parts.launch
 
 check: $(DEV)
 	$(BIN)/ruff format --check .

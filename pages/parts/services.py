@@ -21,11 +21,11 @@ from pages.parts.result import View
 
 if TYPE_CHECKING:
     from core.bootstrap import App
-
     from core.stores import StoredTrace
 
 REMEMBERED = 32
 """Results kept in memory: enough for the tabs of a few operators; older ones are read from the trace store."""
+WARMING_SECONDS = 2.0
 
 
 @st.cache_resource(show_spinner=False)
@@ -39,7 +39,9 @@ def app() -> App:
     """The application over the real stores. A failure to build it is not cached: the next run tries again."""
     from core.bootstrap import build
 
-    return build(settings())
+    built = build(settings())
+    built.start()
+    return built
 
 
 def settings_or_stop() -> Settings:
@@ -130,9 +132,15 @@ def _not_stored(stored: StoredTrace, asked: bool) -> str:
 
 
 def warming(app: App) -> None:
-    """Says so while nothing has been searched yet and the models and the collection are still loading."""
-    if app.lookup.warming:
-        st.info("Warming up: the first lookup may take longer than the next ones.", icon=":material/hourglass_top:")
+    """Says so while nothing has been searched yet and the models and the collection are still loading; looks again by
+    itself until that is over."""
+
+    @st.fragment(run_every=WARMING_SECONDS if app.lookup.warming else None)
+    def notice() -> None:
+        if app.lookup.warming:
+            st.info("Warming up: the first lookup may take longer than the next ones.", icon=":material/hourglass_top:")
+
+    notice()
 
 
 def scopes(app: App) -> tuple[str, ...]:
