@@ -13,12 +13,14 @@ Rules, first that applies:
 - fences and tables stay whole up to ``maximum``, then tables are cut at row ends and fences at line ends; a short text
   before one stays with it, or with its first piece, where there is room;
 - a heading without text below it gives no chunk: it is added to the chunk before it under the same parent, else to the
-  one behind it, and left out where neither has room. A document of nothing but headings is cut as if it were text;
-- comments, blank entities and symbols alone are no text.
+  one behind it, and left out where neither has room; a long row of such headings counts as text;
+- symbols and emoji alone are added to the chunk before them in the same section, and are a chunk where it has no room;
+  comments, blank entities and rules (``---``) alone are nothing.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
@@ -31,6 +33,8 @@ from core.knowledge.split import longest_text, split_block
 CHUNKING_VERSION: Final = "2"
 PATH_JOINT: Final = " > "
 MAX_BREADCRUMB: Final = 500
+_BETWEEN: Final = "\n\n"
+_NOTHING: Final = re.compile(r"[\s\-*_=#>|`~:+.]*")  # rules, empty quotes, items and fences
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +62,12 @@ def chunk_body(title: str, body: str, *, target: int = 800, maximum: int = 1200)
     """The chunks of ``body`` in order; () when it holds no text. ``title`` is the first part of every breadcrumb."""
     if not 0 < target <= maximum:
         raise ValueError(f"target {target} must lie between 1 and maximum {maximum}")
-    pieces = _joined(_told(_Cutter(body, target, maximum).section(outline(body), (title,))), maximum)
-    if not pieces:
-        headings = Block(Kind.TEXT, 0, len(body))
-        pieces = list(_told(_Piece((title,), *cut) for cut in split_block(body, headings, target, maximum)))
+    if not has_tokens(visible_text(body)):
+        return ()
+    cutter = _Cutter(body, target, maximum)
+    pieces = _joined(cutter.section(outline(body), (title,)), maximum)
+    if not pieces:  # headings alone
+        pieces = _joined((replace(p, bare=False) for p in cutter.as_text(0, len(body), (title,))), maximum)
     chunks: list[ChunkPiece] = []
     start = 0
     for number, piece in enumerate(pieces):
@@ -80,30 +86,98 @@ class _Cutter:
 
     def section(self, section: Section, path: tuple[str, ...]) -> Iterator[_Piece]:
         """The pieces of a subtree whose own heading is already the end of ``path``."""
+        told = sum(map(self._told, section.children))
         topics = sum(child.level == 1 and self._told(child) for child in section.children) > 1
         if not topics and self._length(section.body_start, section.end) <= self._target:
-            if self._only_child(section):
+            if told == 1 and not self._has_text(section):  # that child's heading belongs into the path
                 for child in section.children:
                     yield from self._neighbours([child], path)
             else:
                 yield from self._piece(path, section.body_start, section.end)
             return
-        waiting: list[Section] = []
         yield from self._blocks(section.blocks, path)
+        waiting: list[Section] = []  # small ones, until they reach half the target, and never beyond the target
+        size = 0
         for child in section.children:
-            apart = self._size(child) > self._target or (topics and child.level == 1)
-            if apart or self._full(waiting, child):
+            more = self._length(child.start, child.end)
+            apart = more > self._target or (topics and child.level == 1)
+            if apart or size >= self._target // 2 or size + more > self._target:
                 yield from self._neighbours(waiting, path)
-                waiting = []
+                waiting, size = [], 0
             if apart:
-                yield from self.section(child, _down(path, child.heading))
+                yield from self._neighbours([child], path)
             else:
                 waiting.append(child)
+                size += more
         yield from self._neighbours(waiting, path)
 
-    def _only_child(self, section: Section) -> bool:
-        """Whether one child holds all of a section's text: its heading then belongs into the breadcrumb."""
-        return not self._has_text(section) and sum(map(self._told, section.children)) == 1
+    def as_text(self, start: int, end: int, path: tuple[str, ...]) -> Iterator[_Piece]:
+        """The pieces of a part whose structure does not matter. A short one is bare."""
+        for text, stop in split_block(self._body, Block(Kind.TEXT, start, end), self._target, self._maximum):
+            yield _Piece(path, text, stop, bare=len(text) <= self._target // 2)
+
+    def _neighbours(self, sections: list[Section], path: tuple[str, ...]) -> Iterator[_Piece]:
+        """Sections that share a chunk; one alone has its heading in the path."""
+        if not sections:
+            return
+        if not any(map(self._told, sections)):
+            yield from self.as_text(sections[0].start, sections[-1].end, path)
+        elif len(sections) == 1:
+            yield from self.section(sections[0], _down(path, sections[0].heading))
+        else:
+            yield from self._piece(path, sections[0].start, sections[-1].end)
+
+    def _blocks(self, blocks: list[Block], path: tuple[str, ...]) -> Iterator[_Piece]:
+        """A section's own text: blocks gathered up to the target, a larger one cut by its kind."""
+        gathered: list[Block] = []
+        for block in blocks:
+            if gathered and self._length(gathered[0].start, block.end) <= self._room(gathered[0], block):
+                gathered.append(block)
+                continue
+            whole = self._length(block.start, block.end) <= self._limit(block)
+            lead = gathered[-1:] if gathered and self._leads(gathered[-1], block) else []
+            if lead and whole and self._length(lead[0].start, block.end) > self._maximum:
+                lead = []
+            yield from self._run(gathered[: len(gathered) - len(lead)], path)
+            if whole:
+                gathered = [*lead, block]
+            else:
+                gathered = []
+                yield from self._cut(lead, block, path)
+        yield from self._run(gathered, path)
+
+    def _room(self, first: Block, block: Block) -> int:
+        """How long what began with ``first`` may become with ``block``."""
+        short = self._length(first.start, block.start) <= self._target // 2
+        return self._maximum if short and block.kind is not Kind.TEXT else self._target
+
+    def _limit(self, block: Block) -> int:
+        return longest_text(self._target, self._maximum) if block.kind is Kind.TEXT else self._maximum
+
+    def _leads(self, before: Block, block: Block) -> bool:
+        """Whether ``before`` is the short text that says what the table or fence behind it is."""
+        short = self._length(before.start, before.end) <= self._target // 2
+        return short and before.kind is Kind.TEXT and block.kind is not Kind.TEXT
+
+    def _run(self, blocks: list[Block], path: tuple[str, ...]) -> Iterator[_Piece]:
+        if blocks:
+            yield from self._piece(path, blocks[0].start, blocks[-1].end)
+
+    def _cut(self, before: list[Block], block: Block, path: tuple[str, ...]) -> Iterator[_Piece]:
+        """The pieces of a large block, the first with its lead."""
+        lead = self._text(before[0].start, block.start) if before else ""
+        for text, end in split_block(self._body, block, self._target, self._maximum):
+            if lead and len(lead) + len(_BETWEEN) + len(text) > self._maximum:
+                yield _Piece(path, lead, block.start)
+            elif lead:
+                text = lead + _BETWEEN + text
+            lead = ""
+            yield _Piece(path, text, end)
+
+    def _piece(self, path: tuple[str, ...], start: int, end: int) -> Iterator[_Piece]:
+        text = self._text(start, end)
+        if text:
+            yield _Piece(path, text, end)
 
     def _told(self, section: Section) -> bool:
         """Whether there is text in the subtree, other than headings."""
@@ -113,61 +187,7 @@ class _Cutter:
         return self._told_at[key]
 
     def _has_text(self, section: Section) -> bool:
-        return any(has_tokens(visible_text(self._body[block.start : block.end])) for block in section.blocks)
-
-    def _full(self, waiting: list[Section], child: Section) -> bool:
-        """Small sections are gathered until they reach half the target, and never beyond the target."""
-        size = sum(self._size(section) for section in waiting)
-        return bool(waiting) and (size >= self._target // 2 or size + self._size(child) > self._target)
-
-    def _size(self, section: Section) -> int:
-        return self._length(section.start, section.end)
-
-    def _neighbours(self, sections: list[Section], path: tuple[str, ...]) -> Iterator[_Piece]:
-        if not sections:
-            return
-        told = any(map(self._told, sections))
-        if told and len(sections) == 1:
-            yield from self.section(sections[0], _down(path, sections[0].heading))
-        else:
-            yield from self._piece(path, sections[0].start, sections[-1].end, bare=not told)
-
-    def _blocks(self, blocks: list[Block], path: tuple[str, ...]) -> Iterator[_Piece]:
-        """A section's own text: blocks gathered up to the target, a larger one cut by its kind."""
-        start = end = 0  # of what is gathered
-        for block in blocks:
-            short = end - start <= self._target // 2
-            limit = self._maximum if short and block.kind is not Kind.TEXT else self._target
-            if start < end and self._length(start, block.end) <= limit:
-                end = block.end
-            elif self._length(block.start, block.end) <= self._limit(block):
-                yield from self._piece(path, start, end)
-                start, end = block.start, block.end
-            else:
-                lead = start < end and short and block.kind is not Kind.TEXT
-                if not lead:
-                    yield from self._piece(path, start, end)
-                yield from self._cut(path, self._text(start, end) if lead else "", block)
-                start = end = block.end
-        yield from self._piece(path, start, end)
-
-    def _cut(self, path: tuple[str, ...], lead: str, block: Block) -> Iterator[_Piece]:
-        """The pieces of a large block; ``lead`` is a short text before it."""
-        for text, end in split_block(self._body, block, self._target, self._maximum):
-            if lead and len(lead) + 2 + len(text) > self._maximum:
-                yield _Piece(path, lead, block.start)
-            elif lead:
-                text = f"{lead}\n\n{text}"
-            lead = ""
-            yield _Piece(path, text, end)
-
-    def _limit(self, block: Block) -> int:
-        return longest_text(self._target, self._maximum) if block.kind is Kind.TEXT else self._maximum
-
-    def _piece(self, path: tuple[str, ...], start: int, end: int, *, bare: bool = False) -> Iterator[_Piece]:
-        text = self._text(start, end)
-        if text:
-            yield _Piece(path, text, end, bare)
+        return any(not _NOTHING.fullmatch(visible_text(self._body[b.start : b.end])) for b in section.blocks)
 
     def _text(self, start: int, end: int) -> str:
         return self._body[slice(*trimmed(self._body, start, end))]
@@ -177,30 +197,30 @@ class _Cutter:
         return last - first
 
 
-def _told(pieces: Iterable[_Piece]) -> Iterator[_Piece]:
-    return (piece for piece in pieces if has_tokens(visible_text(piece.text)))
-
-
 def _joined(pieces: Iterable[_Piece], maximum: int) -> list[_Piece]:
-    """``pieces`` with the bare headings added to their neighbours."""
+    """``pieces`` without empty ones; headings and symbols alone are weak and added to a neighbour."""
     done: list[_Piece] = []
-    waiting: list[_Piece] = []
+    waiting: list[_Piece] = []  # bare ones that the piece before them did not take
     for piece in pieces:
-        if piece.bare and done and _takes(done[-1], piece, maximum):
-            done[-1] = replace(done[-1], text=f"{done[-1].text}\n\n{piece.text}", end=piece.end)
+        seen = visible_text(piece.text)
+        if _NOTHING.fullmatch(seen):
+            continue
+        if (piece.bare or not has_tokens(seen)) and done and _takes(done[-1], piece, maximum):
+            done[-1] = replace(done[-1], text=done[-1].text + _BETWEEN + piece.text, end=piece.end)
         elif piece.bare:
             waiting.append(piece)
         else:
             for bare in waiting:
                 if _takes(piece, bare, maximum):
-                    piece = replace(piece, text=f"{piece.text}\n\n{bare.text}")
+                    piece = replace(piece, text=piece.text + _BETWEEN + bare.text)
             waiting = []
             done.append(piece)
     return done
 
 
-def _takes(piece: _Piece, bare: _Piece, maximum: int) -> bool:
-    return piece.path[: len(bare.path)] == bare.path and len(piece.text) + 2 + len(bare.text) <= maximum
+def _takes(piece: _Piece, weak: _Piece, maximum: int) -> bool:
+    below = piece.path[: len(weak.path)] == weak.path
+    return below and len(piece.text) + len(_BETWEEN) + len(weak.text) <= maximum
 
 
 def _down(path: tuple[str, ...], heading: str) -> tuple[str, ...]:

@@ -86,7 +86,8 @@ def _lines(body: str) -> list[_Line]:
     lines, start = [], 0
     for text in body.split("\n"):
         end = min(start + len(text) + 1, len(body))
-        lines.append(_Line(text, start, end))
+        if start < end:  # not what is behind the last line feed
+            lines.append(_Line(text, start, end))
         start = end
     return lines
 

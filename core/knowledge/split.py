@@ -70,7 +70,7 @@ def _table(body: str, block: Block, target: int, maximum: int) -> Iterator[tuple
     """Cut at row ends; header and delimiter begin every piece and count. A row that does not fit is cut as text."""
     lines = list(_lines(body, block.start, block.end))
     head = "\n".join(text for text, _ in lines[:2])
-    if len(head) > maximum // 2:
+    if len(head) + 2 > maximum // 2:
         yield from _text(body, block.start, block.end, target)
         return
     yield from _gather(lines[2:], head, "", lines[1][1] if len(lines) > 1 else block.start, body, target, maximum)
@@ -82,7 +82,7 @@ def _fence(body: str, block: Block, target: int, maximum: int) -> Iterator[tuple
     opening = lines[0][0]
     mark = re.match(r"[ \t]*([`~]+)", opening)
     closing = mark[1] if mark else "```"
-    if len(opening) > maximum // 2:
+    if len(opening) + len(closing) + 2 > maximum // 2:
         yield from _text(body, block.start, block.end, target)
         return
     inner = lines[1:]
