@@ -23,6 +23,11 @@ E5_PROFILE: Final = EmbeddingProfile(
     dimension=384,
     query_prefix="query: ",
     passage_prefix="passage: ",
+    min_distance=0.1384,
+    max_distance=0.4092,
+    precise_threshold=0.75,
+    reference_threshold=0.5,
+    calibrated=True,
     passages_per_second=2.5,
 )
 USE_PROFILE: Final = EmbeddingProfile(
