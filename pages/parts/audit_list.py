@@ -45,6 +45,11 @@ def draw(app: App, where: AuditFilter, page: str, zone: str) -> None:
         selection_mode="single-cell",
         column_config={
             "Time": st.column_config.TextColumn(width=215, pinned=True),
+            "Level": st.column_config.TextColumn(width=100),
+            "Attempt": st.column_config.TextColumn(width=215),
+            "Fallback": st.column_config.TextColumn(width=195),
+            "Query": st.column_config.TextColumn(width=230),
+            "Marks": st.column_config.TextColumn(width=120),
             "Total, ms": st.column_config.NumberColumn(format="%.1f"),
             "Top quality": st.column_config.NumberColumn(format="%.3f"),
         },

@@ -71,6 +71,7 @@ def draw(app: App, page: str) -> None:
                 placeholder="–",
                 height=_height(bad),
                 key=f"{page}.dry.rejected",
+                column_config=index_state.REJECTED_COLUMNS,
             )
 
 

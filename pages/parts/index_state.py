@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import pandas as pd
+import streamlit as st
 
 from core.knowledge.rebuild.values import Drift, IndexStatus, Plan
 from core.knowledge.source import Rejected
 from core.model import Generation
-from pages.parts.numbers import NONE, count, moment
+from pages.parts.numbers import NONE, count, moment, score
 from pages.parts.pace import span
 from pages.parts.status import Fact
 from pages.parts.text import cell, literal
 
+INDEX_HELP = "Of the vectors. Default: exact on Milvus Lite and below 5,000 chunks, IVF_FLAT beyond."
+REJECTED_COLUMNS = {
+    "File": st.column_config.TextColumn(width=220),
+    "Line": st.column_config.NumberColumn(width=60),
+    "State": st.column_config.TextColumn(width=80),
+    "Reason": st.column_config.TextColumn(width=700),
+}
 ROWS = 500
 """Longest list of documents that a page draws; the heading says how many there are."""
 
@@ -29,7 +37,8 @@ def status_facts(status: IndexStatus, zone: str) -> tuple[Fact, ...]:
         Fact("Model", literal(status.model, 60), f"Embedding profile {literal(status.profile_id)}"),
         Fact("Built", moment(status.built_at, zone), f"In use since {moment(status.activated_at, zone)}."),
         Fact("Built by", literal(status.built_by, 60), f"Why: {literal(status.why)}" if status.why else ""),
-        Fact("Index", literal(index_words(active), 60), "Kind of the vector index and its parameters."),
+        Fact("Index", literal(index_words(active), 60), INDEX_HELP),
+        Fact("Recall", recall_words(status), proof_words(status)),
         Fact(
             "Settings",
             literal(status.fingerprint[:12]),
@@ -43,10 +52,29 @@ def status_facts(status: IndexStatus, zone: str) -> tuple[Fact, ...]:
     )
 
 
+def recall_words(status: IndexStatus) -> str:
+    """Recall of the vector index against exact search, as measured before the switch; a dash where it was not."""
+    value = status.proof.get("recall")
+    return score(float(value)) if isinstance(value, (int, float)) else NONE
+
+
+def proof_words(status: IndexStatus) -> str:
+    """What was proven before the switch."""
+    chunks, sampled = (status.proof.get(name) for name in ("chunks", "sampled"))
+    if not isinstance(chunks, int) or not isinstance(sampled, int):
+        return "No proof is recorded."
+    return (
+        f"Against exact search. {count(chunks)} chunks counted in both stores, {count(sampled)} sampled ones found again "
+        "by their own text in dense and BM25."
+    )
+
+
 def index_words(generation: Generation | None) -> str:
-    """``FLAT``, or ``IVF_FLAT nlist=256 nprobe=64``; empty when nothing is recorded."""
+    """``FLAT``, or ``IVF_FLAT nlist=256 nprobe=64``, or ``default`` where the store chose; empty without one."""
     if generation is None:
         return ""
+    if not generation.index_params:
+        return "default"
     given = {**generation.index_params, **generation.search_params}
     kind = str(given.pop("index_type", ""))
     flat = {key: value for key, value in given.items() if isinstance(value, (int, float, str)) and key != "metric_type"}
@@ -120,6 +148,8 @@ def plan_facts(plan: Plan) -> tuple[Fact, ...]:
 
 
 def estimate(seconds: float | None) -> str:
+    if seconds is not None and 0 <= seconds < 1:
+        return "less than 1 s"
     return f"about {span(seconds)}" if span(seconds) != NONE else "unknown"
 
 

@@ -68,6 +68,7 @@ def left_out(status: IndexStatus, page: str) -> None:
             placeholder="–",
             height=min(35 * (len(status.rejected) + 1) + 3, 300),
             key=f"{page}.rejected",
+            column_config=index_state.REJECTED_COLUMNS,
         )
     if status.kept:
         st.text(
@@ -80,8 +81,7 @@ def left_out(status: IndexStatus, page: str) -> None:
 
 def last(run: RebuildRun, zone: str) -> None:
     """How the last job ended, in one line: what every browser shows when a job is over."""
-    tone = runs.TONES.get(run.state, "gray")
-    words = f"Last job: {literal(run.kind)} by {literal(run.who, 60)}, :{tone}[**{literal(run.state)}**]"
+    words = f"Last job: {literal(run.kind)} by {literal(run.who, 60)}, {runs.state_words(run)}"
     st.markdown(f"{words} at {moment(run.finished_at, zone)} after {pace.took(run)}")
     error = run.outcome.get("error")
     if error:
@@ -103,6 +103,13 @@ def history(app: App, found: Sequence[RebuildRun] | None, page: str) -> None:
             height=min(35 * (len(found) + 1) + 3, 320),
             on_select=lambda: _open(st.session_state.get(key), found),
             selection_mode="single-cell",
+            column_config={
+                "Started": st.column_config.TextColumn(width=215),
+                "Difference": st.column_config.TextColumn(width=230),
+                "Why": st.column_config.TextColumn(width=200),
+                "Holder": st.column_config.TextColumn(width=120),
+                "Run": st.column_config.TextColumn(width=120),
+            },
         )
         if not st.query_params.get(ADDRESS):
             st.caption("Choose a cell to read that run and its log.")

@@ -9,7 +9,7 @@ import pandas as pd
 from core.stores import RebuildRun
 from pages.parts import pace
 from pages.parts.numbers import moment
-from pages.parts.text import cell, visible
+from pages.parts.text import cell, literal, visible
 
 TONES = {
     "ACTIVE": "green",
@@ -20,6 +20,12 @@ TONES = {
     "FAILED": "red",
 }
 """Colour of a state at which a run can end; one that is under way has none."""
+
+
+def state_words(run: RebuildRun) -> str:
+    """The state in its colour, safe in Markdown."""
+    tone = TONES.get(run.state)
+    return f":{tone}[**{run.state}**]" if tone else literal(run.state)
 
 
 def history_table(runs: Sequence[RebuildRun], zone: str) -> pd.DataFrame:

@@ -300,9 +300,8 @@ def test_case_109_every_browser_sees_the_running_job_and_later_its_outcome(open_
     fake.rebuild.now = None
     at.run()
     assert "under way" not in drawn(at)
-    assert (
-        "Last job: `rebuild` by `ann`, :green[**`ACTIVE`**] at 2026-03-01 08:16:35.000 UTC after 1 min 05 s"
-        in drawn(at)
+    assert "Last job: `rebuild` by `ann`, :green[**ACTIVE**] at 2026-03-01 08:16:35.000 UTC after 1 min 05 s" in drawn(
+        at
     )
     table = at.dataframe[-1].value
     assert table[["State", "Took"]].to_numpy().tolist() == [["ACTIVE", "1 min 05 s"]]
@@ -389,13 +388,22 @@ def test_a_long_list_of_changes_is_cut() -> None:
         ({"index_type": "FLAT", "metric_type": "L2"}, {}, "FLAT"),
         ({"index_type": "IVF_FLAT", "nlist": 256}, {"nprobe": 64}, "IVF_FLAT nlist=256 nprobe=64"),
         ({"index_type": "IVF_FLAT", "params": {"nlist": 256}}, {}, "IVF_FLAT nlist=256"),
-        ({}, {}, ""),
+        ({}, {}, "default"),
     ],
 )
 def test_the_kind_of_index_is_named_with_its_parameters(
     params: dict[str, object], search: dict[str, object], words: str
 ) -> None:
     assert index_state.index_words(fake_rebuild.generation(1, index_params=params, search_params=search)) == words
+
+
+def test_the_proof_before_the_switch_is_shown_and_a_missing_one_is_no_perfect_one() -> None:
+    proven = fake_rebuild.active(proof={"chunks": 80, "sampled": 20, "recall": 0.991})
+    assert index_state.recall_words(proven) == "0.991"
+    assert "80 chunks counted in both stores, 20 sampled" in index_state.proof_words(proven)
+    unmeasured = fake_rebuild.active(proof={"chunks": 80, "sampled": 20, "recall": None})
+    assert index_state.recall_words(unmeasured) == "–"
+    assert index_state.proof_words(fake_rebuild.active()) == "No proof is recorded."
 
 
 def test_no_generation_is_not_a_current_index() -> None:
