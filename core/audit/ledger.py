@@ -72,6 +72,9 @@ class Ledger(Protocol):
     def rows(self, writer: str) -> Iterator[list[Row]]:
         """Every row of a writer by ``seq``, in batches."""
 
+    def has_hash(self, writer: str, row_hash: str) -> bool:
+        """Whether some row of the writer has this hash."""
+
     def pruned(self) -> list[Pruned]:
         """By writer and ``first_seq``."""
 

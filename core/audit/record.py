@@ -13,7 +13,7 @@ from core.audit.columns import INVOCATION_CHARS, QUERY_CHARS, SEARCH_CHARS, TIME
 from core.audit.entry import Entry
 from core.audit.events import events
 from core.audit.language import language
-from core.audit.redaction import Content, described, redact_answer, redact_result, text_hash
+from core.audit.redaction import Content, described, masked, redact_answer, redact_result, text_hash
 from core.audit.trace_rows import stored_json, trace_hash, trace_rows
 from core.model import AttemptTrace, Candidate, DropReason, LookupResult, Origin, RetrievalTrace, StageStatus
 from core.ports import AuditRecord
@@ -78,7 +78,7 @@ def build(
         events=happened,
         trace=traced,
         settings=_settings(record),
-        console_query=_console_query(record) if console_queries else None,
+        console_query=_console_query(record, secrets) if console_queries else None,
     )
 
 
@@ -162,7 +162,7 @@ def _row(
         "what_if": bool(trace.what_if),
         "query_sha256": text_hash(record.query),
         "query_chars": whole(len(record.query)),
-        "query_text": cut(record.query, QUERY_CHARS) if full else None,
+        "query_text": cut(masked(record.query, secrets), QUERY_CHARS) if full else None,
         "generation": whole(trace.generation),
         "attempt_count": len(trace.attempts),
         "candidate_count": whole(kept.candidate_count),
@@ -296,13 +296,13 @@ def _settings(record: AuditRecord) -> dict[str, Any] | None:
     return {"fingerprint": cut(fingerprint, 64), "settings": clean(text), "created_at": record.created_at}
 
 
-def _console_query(record: AuditRecord) -> dict[str, Any] | None:
+def _console_query(record: AuditRecord, secrets: tuple[str, ...]) -> dict[str, Any] | None:
     trace, level = record.result.retrieval_trace, record.result.relevance_level
     if trace.origin is not Origin.CONSOLE or not record.query:
         return None
     return {
         "trace_id": cut(trace.trace_id, 64),
-        "query": cut(record.query, QUERY_CHARS),
+        "query": cut(masked(record.query, secrets), QUERY_CHARS),
         "created_at": record.created_at,
         "mode": trace.mode.value,
         "kb_scope": cut(trace.kb_scope, 255),

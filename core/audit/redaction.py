@@ -82,15 +82,10 @@ def redact_answer(answer: RagToolResult) -> dict[str, Any]:
     return data
 
 
-def hidden(text: str, result: LookupResult, query: str, secrets: tuple[str, ...] = ()) -> str:
-    """``text`` of a message without the query's words and without credentials."""
-    return _Hider(_spoken(result, query), secrets).text(text)
-
-
 def masked(data: Any, secrets: Sequence[str]) -> Any:
     """JSON data whose strings hold none of the ``secrets``."""
     if isinstance(data, str):
-        for secret in secrets:
+        for secret in filter(None, secrets):
             data = data.replace(secret, "***")
         return data
     if isinstance(data, dict):

@@ -19,6 +19,8 @@ from core.audit.trace_rows import trace_hash
 
 MOST: Final = 1_000
 AT_ONCE: Final = 200
+MOST_DOUBTS: Final = 100
+"""Rows beside a changed one that are looked into closer, each for the price of a search through the whole chain."""
 Row = Mapping[str, Any]
 
 
@@ -125,6 +127,7 @@ class _Chain:
         self._hash: str | None = GENESIS  # what the next row must name; None after a gap
         self._anchored = True  # that hash stands in no row: the chain begins here, or rows before it were pruned
         self._sound: list[Row] = []
+        self._doubts = 0
 
     def check(self) -> None:
         head, found = self._head, self._state.found
@@ -189,9 +192,13 @@ class _Chain:
         if named == row["row_hash"] or self._fits(following):
             return named
         # The next row is not as it was either. A row that fits a key's hash is genuine, whatever others say of it; so
-        # is one that the next row would fit, were only its own copy of this hash put right.
+        # is one that the next row would fit, were only its own copy of this hash put right; and a next row that names
+        # another row of the chain was moved here.
         mended = self._hasher.row({**following, "prev_hash": row["row_hash"]}) == following["row_hash"]
-        return None if mended or self._hasher.key_id else named
+        if mended or self._hasher.key_id or self._doubts >= MOST_DOUBTS:
+            return None
+        self._doubts += 1
+        return None if self._state.ledger.has_hash(self._writer, named) else named
 
     def _step_over_pruned(self, seq: int) -> None:
         pruned = self._pruned.get(self._next)

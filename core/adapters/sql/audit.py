@@ -118,11 +118,11 @@ class SqlLedger:
     def _deliver(self, connection: Connection, entries: Sequence[Entry], *, beyond: bool = False) -> Delivery:
         """``beyond``: rows that somebody put behind the head are stepped over, for verification to find."""
         head = self._head(connection)
-        by_id = {entry.invocation_id: entry for entry in reversed(entries)}  # of the same id the first one counts
+        by_id: dict[str, Entry] = {}
+        for entry in entries:
+            by_id.setdefault(entry.invocation_id, entry)
         recorded = set(connection.execute(_recorded(by_id)).scalars())
-        fresh = [
-            entry for entry in entries if entry.invocation_id not in recorded and by_id[entry.invocation_id] is entry
-        ]
+        fresh = [entry for name, entry in by_id.items() if name not in recorded]
         if not fresh:
             return Delivery(0, len(entries))
         now, seq, prev_hash, rows = self._clock(), head.seq, head.row_hash, []
@@ -191,6 +191,10 @@ class SqlLedger:
             at = batch[-1]  # two rows of one number are somebody's work, and must not hide each other
             after = and_(seq >= at["seq"], or_(seq > at["seq"], row > at["id"]))
             batch = self._rows(query.where(after)) if len(batch) == BATCH else []
+
+    def has_hash(self, writer: str, row_hash: str) -> bool:
+        row = INVOCATION.c
+        return bool(self._rows(select(row.id).where(row.writer == writer, row.row_hash == row_hash).limit(1)))
 
     def pruned(self) -> list[Pruned]:
         query = select(*(PRUNE.c[name] for name in _PRUNED)).order_by(PRUNE.c.writer, PRUNE.c.first_seq)

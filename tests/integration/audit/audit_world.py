@@ -1,0 +1,66 @@
+"""The record in a real database, and somebody who changes it behind its back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from core.adapters.sql.audit import SqlLedger
+from core.adapters.sql.engine import Database
+from core.adapters.sql.tables import INVOCATION, WRITER
+from core.audit.verify import ChainReport, verify
+from tests.unit.audit.audit_samples import entry
+
+Tamper = Callable[[sa.Connection], object]
+
+
+def filled(database: Database, count: int, *, key: str = "") -> SqlLedger:
+    """A ledger with ``count`` records, numbered from 1."""
+    ledger = SqlLedger(database, key=key)
+    ledger.deliver([entry() for _ in range(count)])
+    return ledger
+
+
+def rows(database: Database, table: sa.Table = INVOCATION) -> list[Mapping[str, Any]]:
+    key = table.c.seq if "seq" in table.c else table.primary_key.columns[0]
+    return database.read(lambda c: [dict(row) for row in c.execute(sa.select(table).order_by(key)).mappings()])
+
+
+def count(database: Database, table: sa.Table = INVOCATION) -> int:
+    return database.read(lambda c: c.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
+
+
+def row_at(database: Database, seq: int) -> dict[str, Any]:
+    return dict(next(row for row in rows(database) if row["seq"] == seq))
+
+
+def tamper(database: Database, *statements: Any) -> None:
+    def work(connection: sa.Connection) -> None:
+        for statement in statements:
+            connection.execute(statement)
+
+    database.write(work)
+
+
+def set_row(at: int, **values: Any) -> Any:
+    return INVOCATION.update().where(INVOCATION.c.seq == at).values(values)
+
+
+def remove_row(*seqs: int) -> Any:
+    return INVOCATION.delete().where(INVOCATION.c.seq.in_(seqs))
+
+
+def set_head(**values: Any) -> Any:
+    return WRITER.update().values(values)
+
+
+def found(report: ChainReport) -> set[tuple[str, int, int]]:
+    return {(finding.kind.value, finding.first_seq, finding.last_seq) for finding in report.findings}
+
+
+def check(ledger: SqlLedger) -> set[tuple[str, int, int]]:
+    report = verify(ledger)
+    assert report.ok == (not report.findings)
+    return found(report)
