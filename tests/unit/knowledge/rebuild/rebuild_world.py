@@ -121,7 +121,7 @@ class World:
             self.database.close()
 
 
-def at_step(name: str, act: Callable[[], None]) -> Callable[[str], None]:
+def at_step(name: str, act: Callable[[], object]) -> Callable[[str], None]:
     """A step hook that acts when step ``name`` comes, the first time."""
     done: list[str] = []
 
