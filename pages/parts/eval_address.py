@@ -10,7 +10,16 @@ import streamlit as st
 from pages.parts.text import one_line
 
 CASE, MODE, LOSS, TYPE, TAG, SHOW = "case", "mode", "loss", "type", "tag", "show"
-RUN, CHANGE, BASIS, METRIC, STAGE, BY, REVIEW = "run", "change", "basis", "metric", "stage", "by", "review"
+RUN, CHANGE, BASIS, METRIC, STAGE, BY, REVIEW, PAIRS = (
+    "run",
+    "change",
+    "basis",
+    "metric",
+    "stage",
+    "by",
+    "review",
+    "pairs",
+)
 
 
 def asked(name: str) -> str:

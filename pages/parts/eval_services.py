@@ -10,6 +10,7 @@ import streamlit as st
 
 from core.errors import NotFound, RagError
 from core.evaluation.baseline import Baseline
+from core.evaluation.calibrate import Calibration
 from core.evaluation.cases import Case, CaseSet
 from core.evaluation.compare import Comparison
 from core.evaluation.difference import CaseChange
@@ -105,3 +106,15 @@ def comparison(a: Mode, b: Mode) -> Comparison:
 def _comparison(_desk: EvaluationDesk, a: Mode, b: Mode, mark: str) -> Comparison:
     del mark
     return _desk.compare(a, b)
+
+
+def calibration(basis: str, mode: Mode, current: float | None) -> Calibration:
+    """What the frozen lookups of ``mode`` say about the gate. Raises InvalidCases."""
+    at = desk()
+    return _calibration(at, basis, mode, current, at.places.mark(mode))
+
+
+@st.cache_resource(show_spinner="Measuring the frozen lookups…", max_entries=KEPT)
+def _calibration(_desk: EvaluationDesk, basis: str, mode: Mode, current: float | None, mark: str) -> Calibration:
+    del mark
+    return _desk.calibrate(basis, mode, current)

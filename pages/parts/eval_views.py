@@ -12,7 +12,9 @@ from pages.parts import (
     eval_address,
     eval_baseline,
     eval_behaviour,
+    eval_calibration,
     eval_cases,
+    eval_compare,
     eval_losses,
     eval_metrics,
     eval_services,
@@ -31,7 +33,7 @@ OF_A_RUN: Final[dict[str, Callable[[Run, str], None]]] = {
     "metrics": eval_metrics.draw,
     "behaviour": eval_behaviour.draw,
 }
-NAMES: Final = (*OF_A_RUN, "baseline")
+NAMES: Final = (*OF_A_RUN, "baseline", "compare", "calibration")
 
 
 def mode(page: str) -> Mode:
@@ -61,12 +63,13 @@ def run(chosen: Mode, page: str) -> Run | None:
 
 
 def draw(app: App, user: User, found: Run | None, chosen: Mode, page: str) -> None:
-    """The view of the address."""
-    del chosen
+    """The view of the address. Some need no run: those that judge by themselves, or change something."""
     view = views.choose(page, NAMES)
-    if found is None:
-        return
-    if view == "baseline":
+    if view == "compare":
+        eval_compare.draw(page)
+    elif view == "calibration":
+        eval_calibration.draw(app, user, chosen, page)
+    elif found is not None and view == "baseline":
         eval_baseline.draw(found, user, page, app.settings.audit.timezone)
-    else:
+    elif found is not None:
         OF_A_RUN[view](found, page)
