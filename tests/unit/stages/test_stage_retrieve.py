@@ -137,6 +137,16 @@ def test_case_70_hits_are_renumbered_and_a_score_that_is_no_number_is_none() -> 
     assert clean_hits(SearchAnswer(Branch.DENSE, (), "", 20, {}, 1.0), 20) == ()
 
 
+def test_case_70_what_a_store_returns_is_cleaned_before_anything_reads_it(index: MemoryIndex, pool: Workers) -> None:
+    chunk = Chunk("d#chunk-0", "d", 0, "text")
+    odd = tuple(Hit(chunk, Branch.BM25, 0, math.nan) for _ in range(30))
+    index.search_bm25 = lambda *_, **__: SearchAnswer(Branch.BM25, odd, "", 20, {}, 1.0)  # type: ignore[method-assign]
+    found = retrieve(index, AxisEmbedder(), pool, SEARCH)
+
+    assert [(h.rank, h.score) for h in found.hits[Branch.BM25]] == [(rank, None) for rank in range(1, 21)]
+    assert found.branches[1].hits == 20
+
+
 # ------------------------------------------------------------------------------------------------ at the same time
 
 
