@@ -6,6 +6,7 @@ The offline half needs files only; the live half the evaluation's own index, whi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -19,6 +20,7 @@ from core.evaluation.difference import Difference
 from core.evaluation.fixtures import (
     DeepHit,
     Fixture,
+    FixtureSet,
     IndexedDocument,
     IndexedPassage,
     Probe,
@@ -29,10 +31,10 @@ from core.evaluation.fixtures import (
 from core.evaluation.gate import GateResult, gate
 from core.evaluation.gold import normalise, relevance
 from core.evaluation.markdown import report_markdown
-from core.evaluation.offline import run_offline
+from core.evaluation.offline import evaluate, run_offline
 from core.evaluation.places import Places
 from core.evaluation.report import Report, report_data, to_json
-from core.evaluation.snapshot import Progress, Snapshot, live, snapshot
+from core.evaluation.snapshot import Progress, Snapshot, run_cases, snapshot
 from core.filters import parse_scopes
 from core.knowledge.source import read_source as read_documents
 from core.lookup_request import LookupOutcome, LookupRequest, WhatIf
@@ -41,6 +43,15 @@ from core.ports import Embedder, GenerationStore, SearchAnswer, SnapshotSource, 
 
 MODES: Final = (Mode.HYBRID, Mode.DENSE)
 PROBE_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class LiveRun:
+    """What the pipeline answered just now, and the report over it. Written nowhere."""
+
+    cases: CaseSet
+    fixtures: FixtureSet
+    report: Report
 
 
 class Lookups(Protocol):
@@ -174,9 +185,21 @@ class LiveEvaluation:
         progress: Progress | None = None,
     ) -> Report:
         """Runs the cases through the real stack and judges at once; writes nothing. ``generation``: a held one."""
+        return self.observe(mode, generation=generation, depth=depth, progress=progress).report
+
+    def observe(
+        self,
+        mode: Mode = Mode.HYBRID,
+        *,
+        generation: int | None = None,
+        depth: int = 0,
+        progress: Progress | None = None,
+    ) -> LiveRun:
+        """``live`` with the answers themselves, for whoever wants to look into one."""
         cases = self._desk.cases()
         probe = self._prober(depth, generation) if depth else None
-        return live(cases, mode, lambda case, m: self.lookup(case, m, generation), probe=probe, progress=progress)
+        found = run_cases(cases, mode, lambda case, m: self.lookup(case, m, generation), probe=probe, progress=progress)
+        return LiveRun(cases, found, evaluate(cases, found))
 
     def snapshot(
         self, modes: Sequence[Mode] = MODES, *, depth: int = 100, progress: Progress | None = None
