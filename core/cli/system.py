@@ -30,6 +30,12 @@ def add(commands: Any) -> None:
     shown.add_argument("--markdown", action="store_true", help="the reference of every key, as in docs/SETTINGS.md")
     shown.set_defaults(run=run_settings)
 
+    shipped = add_json(
+        commands.add_parser("ship-vectors", help="write the active index's vectors beside its documents, to ship them")
+    )
+    shipped.add_argument("--evaluation", action="store_true", help="of the evaluation's index instead")
+    shipped.set_defaults(run=run_ship_vectors)
+
     prepare = add_json(
         commands.add_parser("prepare", help="what a first start needs: schema, recovery, the sample index once")
     )
@@ -74,6 +80,29 @@ def run_settings(args: argparse.Namespace) -> int:
         return 0
     data = {"fingerprint": configured.fingerprint, "settings": configured.public()}
     emit(args, data, json.dumps(data, ensure_ascii=False, indent=2))
+    return 0
+
+
+def run_ship_vectors(args: argparse.Namespace) -> int:
+    """The vectors that the cache holds for the chunks of the active generation, as ``knowledge.shipped_vectors``."""
+    from core.bootstrap import evaluation_settings
+    from core.knowledge.chunk import passage_text
+    from core.knowledge.rebuild.rows import sha256
+    from core.knowledge.shipped import write_vectors
+
+    configured = evaluation_settings(settings()) if args.evaluation else settings()
+    with app(configured) as built:
+        generation = built.snapshots.current().generation
+        titles = {d.doc_id: d.title for d in built.documents.all()}
+        stored = built.generations.chunks(built.alias, generation.number)
+        keys = [sha256(passage_text(titles[c.doc_id], c.breadcrumb, c.content)) for c in stored]
+        vectors = built.cache.get(generation.profile.profile_id, keys)
+        missing = len(set(keys) - set(vectors))
+        if missing:
+            raise CheckFailed(f"{missing} of {len(set(keys))} chunks have no vector in the cache: rebuild first")
+        folder = configured.path(configured.knowledge.shipped_vectors)
+        file = write_vectors(folder, generation.profile.profile_id, vectors)
+        emit(args, {"file": file, "vectors": len(vectors)}, f"{len(vectors)} vectors in {file}")
     return 0
 
 
