@@ -143,9 +143,7 @@ class _Chain:
                 self._attached()
             self._state.done(1)
         self._attached()
-        self._step_over_pruned(head.seq + 1)
-        if self._next <= head.seq:
-            found(Kind.REMOVED, self._writer, self._next, head.seq, "missing at the end")
+        self._gap(head.seq + 1)
 
     def _row(self, row: Row, following: Row | None) -> None:
         seq, found = row["seq"], self._state.found
@@ -153,13 +151,10 @@ class _Chain:
             where = "behind the end of the chain" if seq > self._head.seq else "where the chain has no such row"
             found(Kind.INSERTED, self._writer, seq, seq, where, row)
             return
-        self._step_over_pruned(seq)
+        self._gap(seq)
         if self._next in self._pruned:
             found(Kind.INSERTED, self._writer, seq, seq, "this row had been pruned", row)
             return
-        if seq > self._next:
-            found(Kind.REMOVED, self._writer, self._next, seq - 1, "missing")
-            self._hash, self._anchored = None, False
         self._next = seq + 1
         own, named = self._fits(row), self._named(row, following)
         strange = named is not None and named != row["row_hash"]
@@ -200,11 +195,18 @@ class _Chain:
         self._doubts += 1
         return None if self._state.ledger.has_hash(self._writer, named) else named
 
-    def _step_over_pruned(self, seq: int) -> None:
-        pruned = self._pruned.get(self._next)
-        if pruned is None or pruned.last_seq >= seq:
-            return
-        self._next, self._hash, self._anchored = pruned.last_seq + 1, pruned.last_hash, True
+    def _gap(self, seq: int) -> None:
+        """Steps on to ``seq``: over rows that were pruned, and over missing ones, which are reported."""
+        while self._next < seq:
+            pruned = self._pruned.get(self._next)
+            if pruned is None:
+                end = min((first for first in self._pruned if self._next < first < seq), default=seq)
+                self._state.found(Kind.REMOVED, self._writer, self._next, end - 1, "missing")
+                self._next, self._hash, self._anchored = end, None, False
+            elif pruned.last_seq < seq:
+                self._next, self._hash, self._anchored = pruned.last_seq + 1, pruned.last_hash, True
+            else:
+                return
 
     def _attached(self) -> None:
         """Holds traces and events against the hashes in the rows that they belong to, which are as they were."""
