@@ -281,12 +281,13 @@ def test_a_generation_of_another_model_is_refused() -> None:
 
 
 def test_lookups_in_many_threads_do_not_mix() -> None:
-    setup = world([row(f"d{i}", f"text {i}", distance=0.1 * i, words=f"word{i}") for i in range(8)])
+    words = ["redis", "kafka", "mysql", "etcd", "nginx", "jvm", "dns", "ceph"]
+    setup = world([row(f"d{i}", f"text {i}", distance=0.1 * i, words=word) for i, word in enumerate(words)])
     with ThreadPoolExecutor(8) as threads:
-        outcomes = list(threads.map(lambda n: setup.ask(f"word{n % 8}", WhatIf(return_n=8)), range(64)))
+        outcomes = list(threads.map(lambda n: setup.ask(words[n % 8], WhatIf(return_n=8)), range(64)))
 
     for number, outcome in enumerate(outcomes):
-        assert outcome.result.query == f"word{number % 8}"
+        assert outcome.result.query == words[number % 8]
         assert [key for key, c in candidates(outcome).items() if c.bm25_rank] == [f"d{number % 8}#chunk-0"]
     assert len({outcome.result.trace_id for outcome in outcomes}) == 64
     assert len(setup.audit.records) == 64
