@@ -35,7 +35,7 @@ class _Term:
     """A keyword, alias, category or title as written, in the form it is looked for in."""
 
     text: str
-    words: tuple[str, ...]  # stems of whole words; empty for a term with CJK characters
+    words: tuple[frozenset[str], ...]  # the forms of each whole word; empty for a term with CJK characters
     folded: str
 
 
@@ -58,7 +58,8 @@ class DocumentL0:
         self._by_bigram: dict[str, list[_Term]] = defaultdict(list)
         for term in self._holders:
             if term.words:
-                self._by_word[term.words[0]].append(term)
+                for form in term.words[0]:
+                    self._by_word[form].append(term)
             else:
                 self._by_bigram[term.folded[:MIN_CJK_CHARS]].append(term)
 
@@ -69,16 +70,15 @@ class DocumentL0:
             holders = [n for n in self._holders[term] if scopes.admits(self._documents[n].kb_scope)]
             if holders:
                 found[term] = holders
-        domains = {term: frozenset(self._documents[n].category for n in holders) for term, holders in found.items()}
-        narrowing = self._narrowing(domains, scopes)
-        left = frozenset.intersection(*narrowing.values()) if narrowing else frozenset()
+        narrowing = self._narrowing(found, scopes)
+        left = set.intersection(*narrowing.values()) if narrowing else set()
         (only,) = left if len(left) == 1 else (NO_CATEGORY,)
         matched = sorted({n for term in narrowing for n in found[term]})
         aliases = self._aliases(found, scopes)
         return L0Match(
             category_filter=only or None,
-            domain_hints=tuple(sorted(frozenset().union(*narrowing.values()) - {NO_CATEGORY})) if narrowing else (),
-            matched_keywords=tuple(sorted({term.text for term in found}))[:MAX_TERMS],
+            domain_hints=tuple(sorted(set().union(*narrowing.values()) - {NO_CATEGORY})) if narrowing else (),
+            matched_keywords=_shown(found)[:MAX_TERMS],
             entities=tuple(dict.fromkeys(w for w in _words(text) if _IDENTIFIER.fullmatch(w)))[:MAX_TERMS],
             l0_titles=tuple(dict.fromkeys(self._documents[n].title for n in matched))[:MAX_TITLES],
             l0_doc_ids=tuple(self._documents[n].doc_id for n in matched)[:MAX_DOCUMENTS],
@@ -96,11 +96,11 @@ class DocumentL0:
                 self._canonical[known][canonical].add(number)
 
     def _terms_in(self, text: str) -> Iterator[_Term]:
-        words = [{word.lower(), _stem(word)} for word in _words(text)]
+        words = [_forms(word) for word in _words(text)]
         for at, forms in enumerate(words):
-            for term in (term for form in forms for term in self._by_word.get(form, ())):
+            for term in dict.fromkeys(term for form in forms for term in self._by_word.get(form, ())):
                 there = words[at : at + len(term.words)]
-                if len(there) == len(term.words) and all(map(set.__contains__, there, term.words)):
+                if len(there) == len(term.words) and all(map(frozenset.__and__, there, term.words)):
                     yield term
         folded = _tight(text)
         for at in range(len(folded) - 1):
@@ -108,10 +108,14 @@ class DocumentL0:
                 if folded.startswith(term.folded, at) and _at_borders(folded, at, at + len(term.folded)):
                     yield term
 
-    def _narrowing(self, domains: dict[_Term, frozenset[str]], scopes: Scopes) -> dict[_Term, frozenset[str]]:
-        everywhere = frozenset().union(*(found for scope, found in self._domains.items() if scopes.admits(scope)))
+    def _narrowing(self, found: dict[_Term, list[int]], scopes: Scopes) -> dict[_Term, set[str]]:
+        """The domains that each term leaves. Spellings of one word count together: capitals do not narrow."""
+        held: dict[str, set[str]] = defaultdict(set)
+        for term, holders in found.items():
+            held[term.folded].update(self._documents[n].category for n in holders)
+        everywhere = set().union(*(domains for scope, domains in self._domains.items() if scopes.admits(scope)))
         most = max(2, len(everywhere) // 2 + 1)
-        return {term: held for term, held in domains.items() if len(held) < most}
+        return {term: held[term.folded] for term in found if len(held[term.folded]) < most}
 
     def _aliases(self, found: Iterable[_Term], scopes: Scopes) -> tuple[tuple[str, str], ...]:
         return tuple(
@@ -124,12 +128,18 @@ class DocumentL0:
         )
 
 
+def _shown(terms: Iterable[_Term]) -> tuple[str, ...]:
+    """Each word once, in the first of its spellings by order."""
+    by_word = {term.folded: term.text for term in sorted(terms, key=lambda t: t.text, reverse=True)}
+    return tuple(sorted(by_word.values()))
+
+
 def _term(text: str) -> _Term | None:
     """None for what can match nothing: blank, symbols, a single CJK character."""
     folded = _tight(text)
     if _CJK.search(folded):
         return _Term(text.strip(), (), folded) if len(folded) >= MIN_CJK_CHARS else None
-    words = tuple(_stem(word) for word in _words(text))
+    words = tuple(map(_forms, _words(text)))
     return _Term(text.strip(), words, folded) if words else None
 
 
@@ -137,10 +147,10 @@ def _words(text: str) -> list[str]:
     return [str(match[0]) for match in _WORD.finditer(text)]
 
 
-def _stem(word: str) -> str:
-    """A word whole (``tokens`` gives an identifier itself first, then its parts); an acronym is no English word:
-    OOME is not the plural of anything."""
-    return word.lower() if word.isupper() else next(iter(tokens(word)), word.lower())
+def _forms(word: str) -> frozenset[str]:
+    """What a word is met as: itself, and its stem (``tokens`` gives an identifier itself first, then its parts). Written
+    in capitals it has no stem: an acronym is no English word, OOME is not the plural of anything."""
+    return frozenset({word.lower()} if word.isupper() else {word.lower(), next(iter(tokens(word)), word.lower())})
 
 
 def _tight(text: str) -> str:
