@@ -7,7 +7,8 @@ table or fence repeats the table's head or the fence's marks so that it can be r
 Rules, first that applies:
 
 - a subtree that fits in ``target`` is one chunk, except that level-1 headings, where a document has several of them with
-  text, are topics of their own: each begins a chunk and shares it with no neighbour;
+  text, are topics of their own: each begins a chunk and shares it with no neighbour. Where the title is only the first of
+  them, the others do not stand below it in their breadcrumbs;
 - small neighbours under one parent share a chunk, which has the parent's breadcrumb and their headings in its text;
 - text is cut at the end of a paragraph, a sentence, a clause, a word, never inside a grapheme;
 - fences and tables stay whole up to ``maximum``, then tables are cut at row ends and fences at line ends; a short text
@@ -59,7 +60,8 @@ class _Piece:
 
 
 def chunk_body(title: str, body: str, *, target: int = 800, maximum: int = 1200) -> tuple[ChunkPiece, ...]:
-    """The chunks of ``body`` in order; () when it holds no text. ``title`` is the first part of every breadcrumb."""
+    """The chunks of ``body`` in order; () when it holds no text. ``title`` is the first part of every breadcrumb,
+    except below another level-1 heading of a document whose title is the first one."""
     if not 0 < target <= maximum:
         raise ValueError(f"target {target} must lie between 1 and maximum {maximum}")
     if not has_tokens(visible_text(body)):
@@ -82,6 +84,7 @@ class _Cutter:
         self._body = body
         self._target = target
         self._maximum = maximum
+        self._title_is_topic = False
         self._told_at: dict[tuple[int, int], bool] = {}
 
     def section(self, section: Section, path: tuple[str, ...]) -> Iterator[_Piece]:
@@ -95,6 +98,8 @@ class _Cutter:
             else:
                 yield from self._piece(path, section.body_start, section.end)
             return
+        if topics and len(path) == 1:
+            self._title_is_topic = any(_same(child.heading, path[0]) for child in section.children if child.level == 1)
         yield from self._blocks(section.blocks, path)
         waiting: list[Section] = []  # small ones, until they reach half the target, and never beyond the target
         size = 0
@@ -123,9 +128,16 @@ class _Cutter:
         if not any(map(self._told, sections)):
             yield from self.as_text(sections[0].start, sections[-1].end, path)
         elif len(sections) == 1:
-            yield from self.section(sections[0], _down(path, sections[0].heading))
+            yield from self.section(sections[0], self._down(path, sections[0]))
         else:
             yield from self._piece(path, sections[0].start, sections[-1].end)
+
+    def _down(self, path: tuple[str, ...], section: Section) -> tuple[str, ...]:
+        """A first heading that repeats the title adds nothing to the path."""
+        if len(path) == 1 and _same(section.heading, path[0]):
+            return path
+        own = self._title_is_topic and section.level == 1
+        return (section.heading,) if own else (*path, section.heading)
 
     def _blocks(self, blocks: list[Block], path: tuple[str, ...]) -> Iterator[_Piece]:
         """A section's own text: blocks gathered up to the target, a larger one cut by its kind."""
@@ -219,13 +231,12 @@ def _joined(pieces: Iterable[_Piece], maximum: int) -> list[_Piece]:
 
 
 def _takes(piece: _Piece, weak: _Piece, maximum: int) -> bool:
-    below = piece.path[: len(weak.path)] == weak.path
+    below = len(weak.path) == 1 or piece.path[: len(weak.path)] == weak.path
     return below and len(piece.text) + len(_BETWEEN) + len(weak.text) <= maximum
 
 
-def _down(path: tuple[str, ...], heading: str) -> tuple[str, ...]:
-    """A first heading that repeats the title adds nothing to the path."""
-    return path if len(path) == 1 and fold(heading) == fold(path[0]) else (*path, heading)
+def _same(heading: str, title: str) -> bool:
+    return fold(heading) == fold(title)
 
 
 def _breadcrumb(path: tuple[str, ...]) -> str:
@@ -239,5 +250,6 @@ def _breadcrumb(path: tuple[str, ...]) -> str:
 
 def passage_text(title: str, breadcrumb: str, content: str) -> str:
     """The exact text that is embedded and analysed: title, path, content (architecture paper, section 5)."""
-    path = breadcrumb if breadcrumb.startswith(title) else f"{title}\n{breadcrumb}" if breadcrumb else title
+    told = breadcrumb == title or breadcrumb.startswith(title + PATH_JOINT)
+    path = breadcrumb if told else f"{title}\n{breadcrumb}" if breadcrumb else title
     return f"{path}\n{content}"
