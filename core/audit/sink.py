@@ -1,8 +1,9 @@
 """``core.ports.AuditSink``: the database within its time, else the outbox; what waits is delivered in the background.
 
 A delivery that was given up may still succeed late. It does no harm: the record that waits in the outbox has the same
-``invocation_id`` and is then found to be there. After a failure the database is left alone until a delivery from the
-background has succeeded, so an outage costs one lookup its timeout and the others only the write to the outbox.
+``invocation_id`` and is then found to be there. A database that is away, or late three times on end, is left alone
+until a delivery from the background has succeeded: an outage costs a few lookups their timeout and the others only the
+write to the outbox.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from core.audit.ledger import Ledger
 from core.audit.outbox import Drained, Outbox
 from core.audit.record import build
 from core.audit.redaction import Content
-from core.errors import Busy, RagError, Unavailable, redact
+from core.errors import Busy, DeadlineExceeded, RagError, Unavailable, redact
 from core.ports import AuditReceipt, AuditRecord
 from core.workers import Workers
 
@@ -31,6 +32,7 @@ LONGEST_PAUSE: Final = 5.0
 LOOK_AGAIN: Final = 30.0
 """Seconds after which an idle process looks whether another one left records behind."""
 THREADS: Final = 32
+MOST_LATE: Final = 3
 
 
 class SqlAuditSink:
@@ -55,6 +57,7 @@ class SqlAuditSink:
         self._console_queries = console_queries
         self._workers = Workers(THREADS, "audit")
         self._away: str | None = None  # why the database is left alone
+        self._late = 0
         self._failures = 0
         self._wake = threading.Event()
         self._closed = threading.Event()
@@ -96,6 +99,12 @@ class SqlAuditSink:
         """Why the database did not take ``entry`` in time, or None."""
         try:
             self._workers.call(lambda: self._ledger.deliver([entry]), timeout, f"database {self._ledger.where}")
+        except DeadlineExceeded as exc:
+            self._late += 1
+            reason = redact(exc, self._secrets)
+            if self._late >= MOST_LATE:
+                self._away = reason
+            return reason
         except (Unavailable, Busy) as exc:
             self._away = redact(exc, self._secrets)
             return self._away
@@ -103,6 +112,7 @@ class SqlAuditSink:
             reason = f"{type(exc).__name__}: {redact(exc, self._secrets)}"
             log.error("record %s was refused by the database: %s", entry.invocation_id, reason)
             return reason
+        self._late = 0
         return None
 
     def _last_resort(self, entry: Entry, timeout: float, reason: str) -> tuple[str, str | None]:
@@ -149,7 +159,7 @@ class SqlAuditSink:
             return Drained(waiting=self.waiting())  # another process is delivering them
         if self._away is not None:
             self._ledger.warm()
-            self._away = None
+            self._away, self._late = None, 0
         return drained
 
     def close(self, timeout: float = 2.0) -> None:

@@ -1,3 +1,4 @@
+import json
 import threading
 from dataclasses import replace
 
@@ -48,6 +49,36 @@ def test_case_72_emoji_and_rare_characters_come_back_byte_equal(database: Databa
     stored = SqlTraces(database).load("t-1")
     assert stored is not None
     assert (stored.result.query, stored.result.evidence[0].content) == (asked, TEXT)
+
+
+@pytest.mark.parametrize("chars", [25_000, 2_000_000])  # beyond a plain TEXT column (70 KB), beyond every bound
+def test_case_75_long_evidence_and_queries_are_bounded_alike_and_parse(database: Database, chars: int) -> None:
+    long, asked = "断路器" * (chars // 3), "问" * 3_000
+    whole = replace(result(), query=asked, evidence=(replace(result().evidence[0], content=long),))
+    ledger = SqlLedger(database)
+    ledger.deliver([build(record(whole, query=asked, actor="𠮷" * 200), content="full")])
+    (row,) = rows(database)
+    assert (row["query_text"], row["actor"]) == (asked, "𠮷" * 128)
+    cut = "raw_result" in row["cut_columns"].split(",")
+    assert cut == (chars == 2_000_000)
+    kept = json.loads(row["raw_result"])["evidence"][0]["content"]
+    assert long.startswith(kept)
+    assert (len(kept) < len(long)) == cut
+    stored = SqlTraces(database).load("t-1")
+    assert stored is not None
+    assert stored.cut == cut
+    assert verify(ledger).ok
+
+
+def test_text_that_no_database_takes_is_stored_as_text_that_all_take(database: Database) -> None:
+    asked = "nul \x00, half \ud83d, quote ' \" \\ % _ ;--"
+    whole = replace(result(origin=Origin.CONSOLE), query=asked)
+    ledger = SqlLedger(database)
+    ledger.deliver([build(record(whole, query=asked, actor="a\ud83db"), content="full")])
+    (row,) = rows(database)
+    assert row["query_text"] == asked.replace("\ud83d", "\ufffd")
+    assert row["actor"] == "a\ufffdb"
+    assert verify(ledger).ok
 
 
 def test_case_77_moments_keep_their_microseconds_and_order(database: Database) -> None:
