@@ -132,6 +132,7 @@ _WIDTHS: Final = {
     "trace": "trace_id",
     "language": "language",
     "model": "embedding_profile",
+    "reranker": "reranker_model",
 }
 READERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     **dict.fromkeys(_WIDTHS, _name),

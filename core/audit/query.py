@@ -56,7 +56,7 @@ class AuditFilter:
     """Conditions that all hold; None: no condition. ``since`` includes its moment, ``until`` does not.
 
     ``relevance_level``, ``attempt`` and ``fallback`` take ``none``; ``fallback`` takes ``any``. All of ``only`` hold.
-    ``scope`` is one scope among those of the lookup. ``model`` is the embedding profile or the reranker. ``text`` is looked for in what is
+    ``scope`` is one scope among those of the lookup. ``model`` is the embedding profile. ``text`` is looked for in what is
     stored, without regard to case.
     """
 
@@ -79,6 +79,7 @@ class AuditFilter:
     language: str | None = None
     generation: int | None = None
     model: str | None = None
+    reranker: str | None = None
     min_ms: float | None = None
     max_ms: float | None = None
     text: str | None = None
@@ -194,7 +195,9 @@ class AuditRecordView:
 class AuditPage:
     """A page, newest first. ``newer`` and ``older`` lead to the next ones (``after=``, ``before=``), None at the ends.
 
-    ``total`` counts all records of the filter; ``total_exact`` is False where counting stopped and there are more.
+    ``total`` counts all records of the filter; ``total_exact`` is False where counting stopped and there may be more.
+    A condition that no index holds (text, reranker, most of ``only``) is looked for in a bounded number of records a
+    page, so a page may hold few rows or none and still lead on.
     """
 
     rows: tuple[AuditRow, ...]
@@ -224,6 +227,7 @@ class Facets:
     language: tuple[str, ...] = ()
     generation: tuple[int, ...] = ()
     model: tuple[str, ...] = ()
+    reranker: tuple[str, ...] = ()
     rows: int = 0
 
 

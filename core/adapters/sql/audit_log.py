@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, Row, func, select
 
-from core.adapters.sql.audit_places import counted, places
+from core.adapters.sql.audit_places import Found, counted, cursor, look, places
 from core.adapters.sql.audit_trends import read_trends
 from core.adapters.sql.audit_where import matching
 from core.adapters.sql.engine import Database
@@ -75,26 +75,18 @@ class SqlAuditLog:
 
         def work(connection: Connection) -> AuditPage:
             upwards = oldest or after is not None
-            found = places(connection, where, limit + 1, before=before, after=after, upwards=upwards)
-            more = len(found) > limit
-            if after is not None and not more:  # the top was reached: the newest page, full
-                return self._newest(connection, where, limit)
-            found = found[:limit][::-1] if upwards else found[:limit]
-            is_newer, is_older = (more, after is not None) if upwards else (before is not None, more)
-            newer = _cursor(found[0]) if found and is_newer else before
-            older = _cursor(found[-1]) if found and is_older else None
-            whole = before is None and after is None and not more
-            total, exact = _total(connection, where, len(found) if whole else None)
-            return AuditPage(_rows(connection, found), total, exact, newer, older)
+            found = look(connection, where, limit, before=before, after=after, upwards=upwards)
+            if after is not None and found.on is None:  # the top was reached: the newest page, full
+                found, upwards = look(connection, where, limit), False
+                return _page(connection, where, found, newer=None, older=found.on)
+            if upwards:
+                found = Found(found.rows[::-1], found.on)
+                older = cursor(found.rows[-1]) if found.rows and after is not None else after
+                return _page(connection, where, found, newer=found.on, older=older)
+            newer = cursor(found.rows[0]) if found.rows and before is not None else before
+            return _page(connection, where, found, newer=newer, older=found.on)
 
         return self._db.read(work)
-
-    def _newest(self, connection: Connection, where: AuditFilter, limit: int) -> AuditPage:
-        found = places(connection, where, limit + 1)
-        more = len(found) > limit
-        total, exact = _total(connection, where, None if more else len(found))
-        older = _cursor(found[limit - 1]) if more else None
-        return AuditPage(_rows(connection, found[:limit]), total, exact, None, older)
 
     def get(self, invocation_id: str) -> AuditRecordView | None:
         query = select(INVOCATION).where(_C.invocation_id == invocation_id)
@@ -108,8 +100,8 @@ class SqlAuditLog:
             place = connection.execute(query).first()
             if place is None:
                 raise NotFound(f"there is no record {invocation_id[:80]!r}; it may have been pruned")
-            newer = places(connection, where, 1, after=_cursor(place), upwards=True)
-            older = places(connection, where, 1, before=_cursor(place))
+            newer = places(connection, where, 1, after=cursor(place), upwards=True)
+            older = places(connection, where, 1, before=cursor(place))
             named = _named(connection, [row.id for row in (*newer, *older)])
             return Neighbours(*(named.get(rows[0].id) if rows else None for rows in (newer, older)))
 
@@ -145,22 +137,27 @@ class SqlAuditLog:
         """Batch by batch, each in a short transaction of its own: a slow reader holds nothing up."""
         before: Cursor | None = None
 
-        def batch(connection: Connection) -> tuple[Sequence[Row[*tuple[Any, ...]]], Sequence[Row[*tuple[Any, ...]]]]:
-            found = places(connection, where, at_once, before=before)
-            return found, read(connection, found)
+        def batch(connection: Connection) -> tuple[Cursor | None, Sequence[Row[*tuple[Any, ...]]]]:
+            found = look(connection, where, at_once, before=before)
+            return found.on, read(connection, found.rows)
 
         while True:
-            found, rows = self._db.read(batch)
+            on, rows = self._db.read(batch)
             yield from map(make, rows)
-            if len(found) < at_once:
+            if on is None:
                 return
-            before = _cursor(found[-1])
+            before = on
 
 
-def _total(connection: Connection, where: AuditFilter, known: int | None) -> tuple[int, bool]:
-    """``known``: all of them stand on the page already, nothing is counted again."""
-    count = counted(connection, where, COUNTED + 1) if known is None else known
-    return min(count, COUNTED), count <= COUNTED
+def _page(
+    connection: Connection, where: AuditFilter, found: Found, *, newer: Cursor | None, older: Cursor | None
+) -> AuditPage:
+    if newer is None and older is None:  # all of them stand on the page: nothing is counted again
+        total, exact = len(found.rows), True
+    else:
+        total, exact = counted(connection, where, COUNTED)
+    rows = tuple(_row(row, listed=True) for row in _ordered(connection, _LISTED, found.rows))
+    return AuditPage(rows, total, exact, newer, older)
 
 
 def _ordered(
@@ -178,10 +175,6 @@ def _named(connection: Connection, ids: Sequence[int]) -> Mapping[int, str]:
     return {row.id: row.invocation_id for row in connection.execute(query)} if ids else {}
 
 
-def _rows(connection: Connection, found: Sequence[Row[*tuple[Any, ...]]]) -> tuple[AuditRow, ...]:
-    return tuple(_row(row, listed=True) for row in _ordered(connection, _LISTED, found))
-
-
 def _row(row: Row[*tuple[Any, ...]], *, listed: bool = False) -> AuditRow:
     data = {name: value for name, value in row._mapping.items() if name in _KNOWN}
     text = data["query_text"]
@@ -194,16 +187,12 @@ def _record(row: Row[*tuple[Any, ...]]) -> AuditRecordView:
     return AuditRecordView(_row(row), {name: value for name, value in row._mapping.items() if name != "_place"})
 
 
-def _cursor(place: Row[*tuple[Any, ...]]) -> Cursor:
-    return Cursor(place.created_at, str(place.id))
-
-
 _KNOWN: Final = frozenset(_NAMES)
 
 
 def _facets(rows: Sequence[Row[*tuple[Any, ...]]]) -> Facets:
-    def of(*names: str) -> set[Any]:
-        return {value for row in rows for name in names if (value := row._mapping[name]) not in {None, ""}}
+    def of(name: str) -> set[Any]:
+        return {value for row in rows if (value := row._mapping[name]) not in {None, ""}}
 
     scopes = {scope for listed in of("kb_scope") for scope in listed.split(",")}
     return Facets(
@@ -214,6 +203,7 @@ def _facets(rows: Sequence[Row[*tuple[Any, ...]]]) -> Facets:
         scope=tuple(sorted(scopes)),
         language=tuple(sorted(of("language"))),
         generation=tuple(sorted(of("generation"))),
-        model=tuple(sorted(of("embedding_profile", "reranker_model"))),
+        model=tuple(sorted(of("embedding_profile"))),
+        reranker=tuple(sorted(of("reranker_model"))),
         rows=sum(row._mapping["rows"] for row in rows),
     )

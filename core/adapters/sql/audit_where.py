@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, or_
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal
 from sqlalchemy.sql.elements import UnaryExpression
 from sqlalchemy.sql.operators import custom_op
 
 from core.adapters.sql.listing import newer_than, older_than
 from core.adapters.sql.tables import INVOCATION
-from core.audit.columns import fold
+from core.audit.columns import Status, fold
 from core.audit.query import ANY, NONE, AuditFilter, Only
 from core.model import RelevanceLevel
 from core.stores import Cursor
@@ -47,6 +47,8 @@ _EQUAL: Final = {
     "trace": "trace_id",
     "language": "language",
     "generation": "generation",
+    "model": "embedding_profile",
+    "reranker": "reranker_model",
 }
 
 _NULLABLE: Final = {"relevance_level", "attempt", "fallback"}
@@ -79,6 +81,15 @@ def path_of(where: AuditFilter) -> Path:
     return Path(LIST)
 
 
+def indexed(where: AuditFilter) -> AuditFilter | None:
+    """``where`` without the conditions for which every row has to be read; None when it has none or names few rows."""
+    if path_of(where).index != LIST:
+        return None
+    only = tuple(one for one in where.only if one is Only.RETRIED)
+    rest = replace(where, text=None, reranker=None, only=only)
+    return None if rest == where else rest
+
+
 def parts_of(where: AuditFilter) -> list[AuditFilter]:
     """Filters that find together what ``where`` does, none a record twice: a status alone is asked for level by level,
     since its index has the order of the list only below a level."""
@@ -106,6 +117,8 @@ def matching(
         return _unindexed(_C[name]) if lite and name not in path.leading else _C[name]
 
     conditions = [_equal(column(name), key, getattr(where, key)) for key, name in _EQUAL.items() if _given(where, key)]
+    if where.error is not None and where.status is None:  # says no more, but the index of the list knows it
+        conditions.append(_C.status != Status.OK.value)
     conditions += [make(where) for key, make in _OTHERS.items() if _given(where, key)]
     if before is not None:
         conditions.append(older_than(INVOCATION, before))
@@ -143,7 +156,6 @@ _OTHERS: Final[Mapping[str, Callable[[AuditFilter], ColumnElement[bool]]]] = {
     "until": lambda where: _C.created_at < where.until,
     "only": lambda where: and_(*(_ONLY[one] for one in where.only)),
     "scope": _scope,
-    "model": lambda where: or_(_C.embedding_profile == where.model, _C.reranker_model == where.model),
     "min_ms": lambda where: _C.total_ms >= where.min_ms,
     "max_ms": lambda where: _C.total_ms <= where.max_ms,
     "text": lambda where: func.instr(_C.search_text, fold(str(where.text))) > 0,

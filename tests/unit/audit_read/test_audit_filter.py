@@ -27,6 +27,7 @@ WHOLE = {
     "language": "zh",
     "generation": "12",
     "model": "e5:384",
+    "reranker": "bge",
     "min_ms": "0.1",
     "max_ms": "1000.0",
     "text": "redis 连接池 %_\\",

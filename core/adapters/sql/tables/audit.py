@@ -97,7 +97,7 @@ INVOCATION: Final[Table] = table(
         "generation",
         "degraded",
         "total_ms",
-        "error_class",
+        "embedding_profile",
         "retries",
     ),
     Index("ix_tool_invocation_violations", "scope_violations", "created_at"),

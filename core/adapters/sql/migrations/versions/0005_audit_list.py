@@ -32,7 +32,7 @@ def upgrade() -> None:
             "generation",
             "degraded",
             "total_ms",
-            "error_class",
+            "embedding_profile",
             "retries",
         ],
     )
