@@ -39,6 +39,7 @@ check: $(DEV)
 	$(BIN)/lint-imports
 
 test: check
+	$(BIN)/python -m core eval offline --gate
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 format: $(DEV)
