@@ -39,10 +39,9 @@ from core.evaluation.calibration_file import CalibrationFile
 from core.evaluation.desk import EvaluationDesk, LiveEvaluation
 from core.knowledge.l0 import DocumentL0
 from core.knowledge.rebuild import RebuildService
-from core.knowledge.shipped import WithShippedVectors
 from core.knowledge.snapshots import Snapshots
 from core.lookup import LookupService
-from core.ports import AuditSink, Embedder, EmbeddingCache, Reranker
+from core.ports import AuditSink, Embedder, Reranker
 from core.replay import Replayer
 from core.settings import Settings
 from core.stores import StoredTrace
@@ -60,7 +59,7 @@ class App:
     embedder: Embedder
     reranker: Reranker | None
     generations: SqlGenerations
-    cache: EmbeddingCache
+    cache: SqlEmbeddingCache
     runs: SqlRuns
     traces: SqlTraces
     history: SqlConsoleQueries
@@ -122,8 +121,7 @@ def build(settings: Settings) -> App:
     closing.append(index.close)
     embedder, reranker = make_embedder(settings), make_reranker(settings)
     clock, alias = SystemClock(), settings.milvus.collection
-    generations, runs = SqlGenerations(database), SqlRuns(database)
-    cache = WithShippedVectors(SqlEmbeddingCache(database), settings.path(settings.knowledge.shipped_vectors))
+    generations, runs, cache = SqlGenerations(database), SqlRuns(database), SqlEmbeddingCache(database)
     history, kept = SqlConsoleQueries(database), SqlSettingsSnapshots(database)
     ledger = SqlLedger(database, key=settings.audit.hmac_key.get_secret_value())
     audit = SqlAuditSink(

@@ -84,25 +84,12 @@ def run_settings(args: argparse.Namespace) -> int:
 
 
 def run_ship_vectors(args: argparse.Namespace) -> int:
-    """The vectors that the cache holds for the chunks of the active generation, as ``knowledge.shipped_vectors``."""
     from core.bootstrap import evaluation_settings
-    from core.knowledge.chunk import passage_text
-    from core.knowledge.rebuild.rows import sha256
-    from core.knowledge.shipped import write_vectors
 
     configured = evaluation_settings(settings()) if args.evaluation else settings()
     with app(configured) as built:
-        generation = built.snapshots.current().generation
-        titles = {d.doc_id: d.title for d in built.documents.all()}
-        stored = built.generations.chunks(built.alias, generation.number)
-        keys = [sha256(passage_text(titles[c.doc_id], c.breadcrumb, c.content)) for c in stored]
-        vectors = built.cache.get(generation.profile.profile_id, keys)
-        missing = len(set(keys) - set(vectors))
-        if missing:
-            raise CheckFailed(f"{missing} of {len(set(keys))} chunks have no vector in the cache: rebuild first")
-        folder = configured.path(configured.knowledge.shipped_vectors)
-        file = write_vectors(folder, generation.profile.profile_id, vectors)
-        emit(args, {"file": file, "vectors": len(vectors)}, f"{len(vectors)} vectors in {file}")
+        file = built.rebuild.ship_vectors()
+        emit(args, {"file": str(file)}, f"vectors written to {file}")
     return 0
 
 
