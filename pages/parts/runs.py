@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from core.knowledge.rebuild.values import Kind
 from core.stores import RebuildRun
 from pages.parts import pace
 from pages.parts.numbers import moment
@@ -63,9 +64,13 @@ def many(value: object) -> int | None:
 
 
 def difference(run: RebuildRun) -> str:
-    """What a run changed, in documents: ``+3 added, 1 changed``; empty when nothing is recorded."""
+    """What a run changed: ``3 added, 1 changed`` documents, or which generation it left; empty when nothing is
+    recorded."""
     found = {name: many(run.outcome.get(name)) for name in ("added", "changed", "removed", "kept", "rejected")}
     if all(value is None for value in found.values()):
         return ""
+    before = many(run.outcome.get("previous"))
+    if run.kind in (Kind.ROLLBACK, Kind.SWITCH) and before is not None:
+        return f"from generation {before}"
     parts = [f"{value:,} {name}" for name, value in found.items() if value]
     return ", ".join(parts) or "no difference"

@@ -369,6 +369,9 @@ def test_the_difference_of_a_run_tells_nothing_recorded_from_nothing_changed() -
     assert runs.difference(fake_rebuild.run(outcome={"added": ["a"], "rejected": 2, "kept": True})) == (
         "1 added, 2 rejected"
     )
+    moved = {"added": 0, "changed": 0, "previous": 4}
+    assert runs.difference(fake_rebuild.run(kind="rollback", outcome=moved)) == "from generation 4"
+    assert runs.difference(fake_rebuild.run(kind="rebuild", outcome=moved)) == "no difference"
 
 
 def test_tables_of_nothing_are_empty() -> None:
