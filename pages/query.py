@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from pages.parts import access, asking, boxes, frame, history, result, services, workbench
+from pages.parts import access, asking, boxes, eval_promote, frame, history, result, services, workbench
 
 PAGE = "lookup"
 
@@ -28,6 +28,7 @@ if view:
 
 if view:
     result.draw(view, page=PAGE)
+    eval_promote.draw(user, view.result, PAGE)
     workbench.expected(app, view, PAGE)
 elif not asked and not question:
     boxes.empty("No question yet", "Type one above and press Enter. Every result has an address that can be shared.")

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from pages.parts import access, boxes, frame, lists, replay, result, services
+from pages.parts import access, boxes, eval_promote, frame, lists, replay, result, services
 from pages.parts.text import visible
 
 PAGE = "trace"
@@ -17,6 +17,7 @@ if wanted.trace:
     if view:
         st.text(visible(view.result.query, 1_000) or "The question is not stored.")
         result.draw(view, page=PAGE)
+        eval_promote.draw(user, view.result, PAGE)
         replay.draw(app, wanted.trace, user.name, PAGE)
 elif wanted.session or wanted.run:
     lists.events(app, wanted, PAGE)

@@ -18,11 +18,15 @@ from typing import Any, Final
 
 from core.errors import Busy, RagError, redact
 from core.evaluation.desk import LiveRun
+from core.evaluation.report import report_data
 from core.evaluation.snapshot import Progress
 from core.model import Mode
+from core.stores import EvalCaseResult, EvalRun
 
 log = logging.getLogger(__name__)
 KEPT: Final = 4
+RECORD: Final = "live"
+"""Kind of the stored run."""
 
 Work = Callable[[Mode, Progress], LiveRun]
 
@@ -131,3 +135,45 @@ class LiveJobs:
                 self._record(told)
             except RagError as exc:
                 log.warning("the record of a live evaluation was not kept: %s", redact(exc))
+
+
+def record(job: LiveJob) -> tuple[EvalRun, list[EvalCaseResult]]:
+    """A finished run as the store keeps it. Raises ValueError for one that found nothing."""
+    if job.found is None:
+        raise ValueError("this job has no report")
+    report = job.found.report
+    who = report.identity
+    passed = [row.passed for row in report.rows if row.gates]
+    run = EvalRun(
+        run_id=job.job_id,
+        kind=RECORD,
+        created_at=job.started_at,
+        mode=job.mode.value,
+        label=job.who,
+        fingerprint=who.settings[:64],
+        generation=int(who.generation) if who.generation.isdecimal() else None,
+        embedding_profile=who.profile,
+        corpus_snapshot=who.corpus[:64],
+        cases=len(report.rows),
+        passed=passed.count(True),
+        failed=len(passed) - passed.count(True),
+        data=report_data(report),
+    )
+    trace_ids = {
+        case_id: str((fixture.lookup_result or {}).get("trace_id") or "") or None
+        for case_id, fixture in job.found.fixtures.fixtures.items()
+    }
+    cases = [
+        EvalCaseResult(
+            row.case_id,
+            row.status.value,
+            row.passed,
+            row.hit_level,
+            row.first_expected_rank,
+            row.loss,
+            trace_ids.get(row.case_id),
+            {"failures": list(row.failures)},
+        )
+        for row in report.rows
+    ]
+    return run, cases

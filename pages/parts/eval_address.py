@@ -10,16 +10,8 @@ import streamlit as st
 from pages.parts.text import one_line
 
 CASE, MODE, LOSS, TYPE, TAG, SHOW = "case", "mode", "loss", "type", "tag", "show"
-RUN, CHANGE, BASIS, METRIC, STAGE, BY, REVIEW, PAIRS = (
-    "run",
-    "change",
-    "basis",
-    "metric",
-    "stage",
-    "by",
-    "review",
-    "pairs",
-)
+RUN, CHANGE, BASIS, METRIC, STAGE, BY = "run", "change", "basis", "metric", "stage", "by"
+REVIEW, PAIRS, DRAFT = "review", "pairs", "draft"
 
 
 def asked(name: str) -> str:

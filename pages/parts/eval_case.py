@@ -16,7 +16,7 @@ from core.evaluation.promote import case_data
 from core.evaluation.report import CaseRow, to_json
 from core.evaluation.view import ladder_rows, neighbours
 from core.model import LookupResult
-from pages.parts import boxes, eval_address, eval_services, result, services
+from pages.parts import boxes, eval_address, result, services
 from pages.parts.eval_services import CaseView, Run
 from pages.parts.numbers import NONE, count
 from pages.parts.text import cell, literal, visible
@@ -144,16 +144,11 @@ def ladder_table(found: CaseView) -> pd.DataFrame:
 
 
 def _observed(run: Run, case: Case, page: str) -> None:
-    if run.live:
-        st.caption("The lookup of a live run is not kept; its trace is on the Trace page.")
-        return
-    fixture: Fixture | None = services.call(
-        "The frozen lookup cannot be read", eval_services.desk().fixture, case.case_id, run.mode
-    )
+    fixture: Fixture | None = services.call("The lookup of this case cannot be read", run.lookup, case.case_id)
     if fixture is None or fixture.observed is None:
         return
     st.caption(
-        f"Evidence of the frozen lookup, {literal(fixture.retrieved_at or 'at an unknown time')}: "
+        f"Evidence of the {'live' if run.live else 'frozen'} lookup, {literal(fixture.retrieved_at or 'at an unknown time')}: "
         f"{count(len(fixture.observed.evidence))} pieces"
     )
     st.dataframe(evidence_table(case, fixture), hide_index=True, placeholder=NONE, key=f"{page}.case.evidence")

@@ -14,6 +14,7 @@ from core.evaluation.calibrate import Calibration
 from core.evaluation.cases import Case, CaseSet
 from core.evaluation.compare import Comparison
 from core.evaluation.difference import CaseChange
+from core.evaluation.fixtures import Fixture, FixtureSet
 from core.evaluation.gate import GateResult
 from core.evaluation.judge import Verdict
 from core.evaluation.loss import CaseLoss
@@ -42,7 +43,7 @@ class CaseView:
 @dataclass(frozen=True, slots=True)
 class Run:
     """A judged run beside the baseline of its mode. ``gate`` is null, and ``problem`` says why, when there is a
-    baseline that cannot be read. ``live``: the id of the job that made it, empty for frozen fixtures."""
+    baseline that cannot be read. ``answers``: the lookups of a live run; null for frozen ones, which stand in files."""
 
     report: Report
     mode: Mode
@@ -50,7 +51,17 @@ class Run:
     baseline: Baseline | None
     gate: GateResult | None
     problem: RagError | None = None
-    live: str = ""
+    answers: FixtureSet | None = None
+
+    @property
+    def live(self) -> bool:
+        return self.answers is not None
+
+    def lookup(self, case_id: str) -> Fixture | None:
+        """What the lookup of a case returned, whole; null when there was none. Raises InvalidCases."""
+        if self.answers is not None:
+            return self.answers.fixtures.get(case_id)
+        return desk().fixture(case_id, self.mode)
 
     def case(self, case_id: str) -> CaseView:
         """Raises NotFound."""
@@ -88,12 +99,14 @@ def _offline(_desk: EvaluationDesk, mode: Mode, mark: str) -> Run:
     return beside_baseline(_desk, _desk.cases(), _desk.offline(mode), mode)
 
 
-def beside_baseline(at: EvaluationDesk, cases: CaseSet, report: Report, mode: Mode, live: str = "") -> Run:
+def beside_baseline(
+    at: EvaluationDesk, cases: CaseSet, report: Report, mode: Mode, answers: FixtureSet | None = None
+) -> Run:
     """``report`` with the baseline of ``mode`` and the gate over both."""
     try:
-        return Run(report, mode, cases, at.baseline(mode), at.gate(report, mode), live=live)
+        return Run(report, mode, cases, at.baseline(mode), at.gate(report, mode), answers=answers)
     except RagError as exc:
-        return Run(report, mode, cases, None, None, exc, live)
+        return Run(report, mode, cases, None, None, exc, answers)
 
 
 def comparison(a: Mode, b: Mode) -> Comparison:

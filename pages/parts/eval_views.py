@@ -15,8 +15,10 @@ from pages.parts import (
     eval_calibration,
     eval_cases,
     eval_compare,
+    eval_live,
     eval_losses,
     eval_metrics,
+    eval_review,
     eval_services,
     services,
     views,
@@ -33,7 +35,7 @@ OF_A_RUN: Final[dict[str, Callable[[Run, str], None]]] = {
     "metrics": eval_metrics.draw,
     "behaviour": eval_behaviour.draw,
 }
-NAMES: Final = (*OF_A_RUN, "baseline", "compare", "calibration")
+NAMES: Final = (*OF_A_RUN, "baseline", "compare", "calibration", "live", "review")
 
 
 def mode(page: str) -> Mode:
@@ -43,7 +45,9 @@ def mode(page: str) -> Mode:
 
 def run(chosen: Mode, page: str) -> Run | None:
     """The judged run, or None after the page has said why there is none."""
-    del page
+    live = eval_live.chosen(page)
+    if live is not None:
+        return live
     places = eval_services.desk().places
     if not places.cases.is_file():
         boxes.empty(
@@ -69,6 +73,10 @@ def draw(app: App, user: User, found: Run | None, chosen: Mode, page: str) -> No
         eval_compare.draw(page)
     elif view == "calibration":
         eval_calibration.draw(app, user, chosen, page)
+    elif view == "live":
+        eval_live.draw(user, chosen, page, app.settings.audit.timezone)
+    elif view == "review":
+        eval_review.draw(app, user, found, page)
     elif found is not None and view == "baseline":
         eval_baseline.draw(found, user, page, app.settings.audit.timezone)
     elif found is not None:
