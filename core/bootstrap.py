@@ -148,6 +148,17 @@ def build(settings: Settings) -> App:
         settings=settings,
     )
     closing.append(lookup.close)
+    gate = None
+    if settings.evaluation.rebuild_gate:
+        gate = LiveEvaluation(
+            EvaluationDesk(settings.path(settings.evaluation.rebuild_gate)),
+            alias=alias,
+            lookups=lookup,
+            index=index,
+            embedder=embedder,
+            snapshots=snapshots,
+            generations=generations,
+        ).failing
     rebuild = RebuildService(
         alias=alias,
         settings=settings,
@@ -159,6 +170,7 @@ def build(settings: Settings) -> App:
         embedder=embedder,
         snapshots=snapshots,
         clock=clock,
+        gate=gate,
     )
     documents = Documents(generations, generations, alias)
     return App(
