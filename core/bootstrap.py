@@ -149,7 +149,7 @@ def build(settings: Settings) -> App:
     )
     closing.append(lookup.close)
     gate = None
-    if settings.evaluation.rebuild_gate:
+    if settings.knowledge.golden_gate:
         gate = LiveEvaluation(
             EvaluationDesk(settings.path(settings.evaluation.rebuild_gate)),
             alias=alias,

@@ -233,7 +233,7 @@ class EvaluationSettings(_Part):
     max_drop: float = Field(0.4, ge=0, le=1, description="how far one reviewed case may fall before the gate closes")
     depth: int = Field(100, ge=1, le=1000, description="of the branches that a snapshot probes beside the lookup")
     rebuild_gate: str = Field(
-        "", description="folder of golden cases (cases/golden-cases.json) whose reviewed cases a rebuild must not break"
+        "eval/smoke", description="folder of the golden cases over knowledge.source that knowledge.golden_gate asks"
     )
 
 
