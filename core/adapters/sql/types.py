@@ -33,7 +33,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value is None:
             return None
         if isinstance(value, str):
-            return datetime.strptime(value, _FORMAT).replace(tzinfo=UTC)
+            return datetime.fromisoformat(value)  # a tenth of the time of strptime
         moment: datetime = value.replace(tzinfo=UTC)
         return moment
 
