@@ -11,12 +11,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from core.audit.entry import Entry
 from core.audit.ledger import Ledger
-from core.audit.outbox import Drained, Outbox
+from core.audit.outbox import BATCH, Drained, Outbox
 from core.audit.record import build
 from core.audit.redaction import Content
 from core.errors import Busy, DeadlineExceeded, RagError, Unavailable, redact
@@ -152,7 +153,7 @@ class SqlAuditSink:
         """Delivers what waits, now and in this thread. Raises StoreUnavailable when the database does not take it."""
         self._ledger.prepare()
         try:
-            drained = self._outbox.drain(self._ledger.deliver)
+            drained = self._outbox.drain(self._deliver_waiting)
         except OSError as exc:
             raise Unavailable(f"outbox {self._outbox.folder} cannot be emptied ({exc}); mend its rights") from exc
         if drained is None:
@@ -161,6 +162,11 @@ class SqlAuditSink:
             self._ledger.warm()
             self._away, self._late = None, 0
         return drained
+
+    def _deliver_waiting(self, entries: Sequence[Entry]) -> None:
+        self._ledger.deliver(entries)
+        if len(entries) < BATCH:  # no more were waiting: new records need not queue behind them
+            self._away, self._late = None, 0
 
     def close(self, timeout: float = 2.0) -> None:
         """Ends the background; what waits is tried once more, for ``timeout`` seconds at most. Idempotent."""
