@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from core.audit.chain import Head
-from core.audit.verify import ChainReport, Finding
+from core.audit.verify import ChainReport, Finding, verify
 from core.errors import RagError
 from pages.parts import audit_list, boxes, result, services
 from pages.parts.numbers import count, moment
@@ -57,7 +57,7 @@ def outbox_lines(waiting: int, aside: int, failures: int) -> list[str]:
 def _verified(_app: App, pressed_at: str) -> ChainReport:
     """One reading a press: other clicks on the page keep what is shown."""
     del pressed_at
-    return _app.verify_chain()
+    return verify(_app.ledger)
 
 
 def draw(app: App, page: str, zone: str) -> None:

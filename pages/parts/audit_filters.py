@@ -70,7 +70,8 @@ MORE: Final = (
     Field("scope", "Scope", (), "scope", free=True, help="One scope among those of the lookup."),
     Field("language", "Language", (), "language"),
     Field("generation", "Generation", (), "generation", free=True),
-    Field("model", "Model", (), "model", free=True, help="Embedding profile or reranker."),
+    Field("model", "Model", (), "model", free=True, help="Embedding profile."),
+    Field("reranker", "Reranker", (), "reranker", free=True),
     Field("origin", "Origin", _values(Origin)),
     Field("degraded", "Degraded", ("yes", "no"), help="A branch or the reranker failed, the lookup went on."),
     Field("only", "Only where", _values(Only), many=True),
@@ -92,11 +93,11 @@ def current(zone: str) -> AuditFilter:
 
 def draw(app: App, page: str, zone: str) -> AuditFilter | None:
     """The widgets, filled from the address; the filter, or None when the address holds none that can be used."""
-    where = services.call("This address holds no filter", current, zone)
+    where: AuditFilter | None = services.call("This address holds no filter", current, zone)
     _seed(where or AuditFilter(), page, zone)
     offered = _offered(app)
     search, since, until, quick = st.columns([5, 2.6, 2.6, 3.2], vertical_alignment="bottom")
-    told = {"on_change": _apply, "args": (page, zone)}
+    told: dict[str, Any] = {"on_change": _apply, "args": (page, zone)}
     search.text_input(
         "Text",
         key=f"{page}.text",

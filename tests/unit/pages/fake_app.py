@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
-from core.audit.verify import ChainReport
 from core.errors import InvalidQuery, RagError
 from core.lookup_request import LookupOutcome, LookupRequest
 from core.model import Document, EvidenceStatus, LookupResult
@@ -109,13 +108,8 @@ class FakeApp:
     rebuild: FakeRebuild = field(default_factory=FakeRebuild)
     audit_log: FakeAuditLog = field(default_factory=FakeAuditLog)
     audit: FakeOutbox = field(default_factory=FakeOutbox)
-    chain: ChainReport = field(default_factory=lambda: ChainReport(True, 0, (), 0, ()))
-    verified: int = 0
+    ledger: str = "ledger"
     replayer: Any = None
-
-    def verify_chain(self) -> ChainReport:
-        self.verified += 1
-        return self.chain
 
     @property
     def documents(self) -> Any:

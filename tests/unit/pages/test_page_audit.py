@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -348,27 +349,42 @@ def test_a_foreign_address_is_never_drawn_as_markup(open_page: OpenPage, name: s
 # ---------------------------------------------------------------- the chain
 
 
-def test_the_chain_is_read_on_a_press_only_and_once(open_page: OpenPage, fake: FakeApp) -> None:
-    fake.chain = ChainReport(True, 1200, (), 0, (Head("main", 1200, "cd" * 32, "s", ""),), pruned=30)
+@pytest.fixture
+def chain(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """What a verification finds, and the ledgers that it read."""
+    told = SimpleNamespace(report=None, read=[])
+
+    def verify(ledger: str) -> ChainReport:
+        told.read.append(ledger)
+        if isinstance(told.report, Exception):
+            raise told.report
+        return told.report
+
+    monkeypatch.setattr(audit_chain, "verify", verify)
+    return told
+
+
+def test_the_chain_is_read_on_a_press_only_and_once(open_page: OpenPage, fake: FakeApp, chain: SimpleNamespace) -> None:
+    chain.report = ChainReport(True, 1200, (), 0, (Head("main", 1200, "cd" * 32, "s", ""),), pruned=30)
     at = open_page(PATH, view="chain")
     assert "Not verified yet" in drawn(at)
-    assert (fake.verified, fake.audit_log.asked) == (0, [])
+    assert (chain.read, fake.audit_log.asked) == ([], [])
     press(at, "audit.verify")
     at.run()
-    assert fake.verified == 1
+    assert chain.read == [fake.ledger]
     assert [s.value for s in at.success] == ["The record is whole: 1,200 rows, 30 pruned"]
     assert "whoever can write to the database can also compute a whole new chain" in drawn(at)
     assert at.dataframe[-1].value.to_numpy().tolist() == [["main", 1200, "cd" * 32, "none"]]
     press(at, "audit.verify")
-    assert fake.verified == 2
+    assert chain.read == [fake.ledger] * 2
 
 
-def test_a_broken_chain_names_every_row(open_page: OpenPage, fake: FakeApp) -> None:
+def test_a_broken_chain_names_every_row(open_page: OpenPage, chain: SimpleNamespace) -> None:
     findings = (
         Finding(Kind.REMOVED, "main", 4, 6, "missing"),
         Finding(Kind.CHANGED, "main", 9, 9, "the content does not fit its hash", "i-9"),
     )
-    fake.chain = ChainReport(False, 12, findings, 5, (), keyed=True)
+    chain.report = ChainReport(False, 12, findings, 5, (), keyed=True)
     at = press(open_page(PATH, view="chain"), "audit.verify")
     assert [e.value for e in at.error] == ["The record is not as it was written: 5 findings in 12 rows, 0 pruned"]
     assert "The first 2 are listed." in drawn(at)
@@ -380,12 +396,7 @@ def test_a_broken_chain_names_every_row(open_page: OpenPage, fake: FakeApp) -> N
     assert "Hashes are keyed" in drawn(at)
 
 
-def test_a_chain_that_cannot_be_read_is_no_broken_one(
-    open_page: OpenPage, fake: FakeApp, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def away() -> ChainReport:
-        raise StoreUnavailable("database: connection refused")
-
-    monkeypatch.setattr(fake, "verify_chain", away)
+def test_a_chain_that_cannot_be_read_is_no_broken_one(open_page: OpenPage, chain: SimpleNamespace) -> None:
+    chain.report = StoreUnavailable("database: connection refused")
     at = press(open_page(PATH, view="chain"), "audit.verify")
     assert [e.value for e in at.error] == ["The chain cannot be verified: a store or a model cannot be used now"]
