@@ -1,5 +1,8 @@
 """Pages, neighbours, one record, facets: on both engines."""
 
+import csv
+import io
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +14,7 @@ from core.adapters.sql import audit_log, audit_places
 from core.adapters.sql.audit_log import SqlAuditLog
 from core.adapters.sql.engine import Database, connect
 from core.adapters.sql.tables import INVOCATION
+from core.audit.export import Format, export
 from core.audit.query import AuditFilter, AuditPage, Facets, Neighbours, cursor_from_param, cursor_to_param
 from core.errors import BadInput, NotFound
 from core.stores import Cursor
@@ -278,6 +282,18 @@ def test_an_export_is_every_page_of_the_list_in_its_order(database: Database, mo
     assert {row.query_text for row in rows} == {"长" * 500}
     assert [view.row for view in whole] == rows
     assert whole[0].columns["seq"] == 12
+
+
+def test_case_121_the_file_equals_the_list(database: Database) -> None:
+    texts = ["=1+1", "-2", '断 "路"\n器', None]
+    write(database, *(record(n, seconds=n, query_text=text, kb_scope=text) for n, text in enumerate(texts)))
+    log, where = SqlAuditLog(database), AuditFilter(until=at(3))
+    lines = "".join(export(log, where, Format.CSV)).removeprefix("\ufeff")
+    rows = list(csv.DictReader(io.StringIO(lines, newline="")))
+    assert [row["invocation_id"] for row in rows] == ids(log.page(where)) == ["i2", "i1", "i0"]
+    assert [row["query_text"] for row in rows] == ['断 "路"\n器', "'-2", "'=1+1"]
+    records = [json.loads(line) for line in export(log, where, Format.JSONL)]
+    assert [(r["invocation_id"], r["query_text"]) for r in records] == [("i2", texts[2]), ("i1", "-2"), ("i0", "=1+1")]
 
 
 # ------------------------------------------------------------------------------------------------ plans
