@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from core.errors import Busy, InvalidSettings, RagError, redact
+from core.errors import Busy, DeadlineExceeded, InvalidSettings, RagError, redact
 from core.lookup_request import LookupOutcome
 from core.lookup_run import Run
 from core.model import EvidenceStatus, LookupResult, RagToolResult, Stage, StageStatus, StageTrace
@@ -97,5 +97,7 @@ def hand_over(
 def _recorded(audit: AuditSink, record: AuditRecord, pool: Workers, timeout: float) -> AuditReceipt:
     try:
         return pool.call(lambda: audit.record(record, timeout=timeout), timeout + _GRACE, "the audit")
+    except DeadlineExceeded as exc:
+        raise DeadlineExceeded(f"{redact(exc)}; the record may still be written") from exc
     except Busy:  # every thread hangs in a store: the record of that is the last thing to leave out
         return audit.record(record, timeout=timeout)
