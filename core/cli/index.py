@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import getpass
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 
 from core.cli.output import add_json, app, emit, note
+from core.knowledge.rebuild.guard import Word, confirm
 from core.knowledge.rebuild.values import Plan, Progress, RebuildOutcome
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ def add(commands: Any) -> None:
     rebuild.add_argument("--hold", action="store_true", help="stop before the switch; `switch` activates later")
     rebuild.add_argument("--allow-shrink", action="store_true", help="accept far fewer documents than before, or none")
     rebuild.add_argument("--skip-gate", action="store_true", help="leave the reviewed cases out")
+    rebuild.add_argument(
+        "--ship-vectors", action="store_true", help="afterwards write the vectors to knowledge.shipped_vectors"
+    )
     _who(rebuild)
     rebuild.set_defaults(run=run_rebuild)
 
@@ -62,11 +67,21 @@ def add(commands: Any) -> None:
 
 def _who(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--why", default="", help="kept in the history")
-    parser.add_argument("--who", default=getpass.getuser(), help=argparse.SUPPRESS)
+    parser.add_argument("--who", default=_user(), help=argparse.SUPPRESS)
+
+
+def _user() -> str:
+    """The account's name, or its number where it has none (a container run under a bare uid)."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"
 
 
 def run_rebuild(args: argparse.Namespace) -> int:
     source = args.source.absolute() if args.source else None
+    if not args.dry_run:
+        confirm(args.confirm, Word.REBUILD)
     with app() as built:
         if args.dry_run:
             plan = built.rebuild.dry_run(source)
@@ -83,11 +98,14 @@ def run_rebuild(args: argparse.Namespace) -> int:
                 skip_gate=args.skip_gate,
                 progress=progress,
             )
+        if args.ship_vectors and outcome.state == "ACTIVE":
+            note(f"vectors written to {built.rebuild.ship_vectors()}")
         emit(args, outcome, outcome_text(outcome))
     return 0
 
 
 def run_rollback(args: argparse.Namespace) -> int:
+    confirm(args.confirm, Word.ROLLBACK)
     with app() as built, progress_line(quiet=args.json) as progress:
         outcome = built.rebuild.rollback(args.confirm, who=args.who, why=args.why, progress=progress)
     emit(args, outcome, outcome_text(outcome))
@@ -95,6 +113,7 @@ def run_rollback(args: argparse.Namespace) -> int:
 
 
 def run_switch(args: argparse.Namespace) -> int:
+    confirm(args.confirm, Word.SWITCH)
     with app() as built, progress_line(quiet=args.json) as progress:
         outcome = built.rebuild.switch(
             args.confirm,
@@ -130,7 +149,7 @@ def build_sample(built: App) -> RebuildOutcome | None:
     if built.generations.active_number(built.settings.milvus.collection) is not None:
         return None
     with progress_line() as progress:
-        return built.rebuild.rebuild("REBUILD", who=getpass.getuser(), why="first start", progress=progress)
+        return built.rebuild.rebuild("REBUILD", who=_user(), why="first start", progress=progress)
 
 
 @contextmanager

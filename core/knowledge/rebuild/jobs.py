@@ -54,7 +54,8 @@ class Jobs:
         parts = self._parts
         profile = parts.embedder.profile
         entries = corpus.read(parts.chunks_of(active), parts.settings.knowledge)
-        plan = forecast(entries, before=corpus.earlier, cache=parts.cache, profile_id=profile.profile_id)
+        known = parts.shipped.cached(profile)
+        plan = forecast(entries, before=corpus.earlier, cache=known, profile_id=profile.profile_id)
         rate, rate_from = measured_rate(parts.runs.history(parts.alias, limit=PACE_RUNS).rows, profile)
         plan = replace(
             plan,
@@ -72,6 +73,8 @@ class Jobs:
         parts, began = self._parts, self._parts.clock.monotonic()
         root = parts.sources(options.source).root
         work.step(Step.SCAN, f"reading {root}")
+        if loaded := parts.shipped.load(parts.embedder.profile):
+            work.note(f"{loaded} vectors that came with the knowledge base are in the cache now")
         active = parts.store.active(parts.alias)
         plan, corpus = self.plan(options.source)
         work.step(Step.PLAN, described(plan))

@@ -11,6 +11,7 @@ from core.knowledge.rebuild.corpus import ChunksOf
 from core.knowledge.rebuild.leftovers import Leftovers
 from core.knowledge.rebuild.plan import demands
 from core.knowledge.rebuild.rows import chunking_version
+from core.knowledge.rebuild.shipped import ShippedVectors
 from core.knowledge.rebuild.sources import Sources
 from core.knowledge.rebuild.switch import Switcher
 from core.model import Document, Generation
@@ -57,6 +58,10 @@ class Parts:
     @property
     def switcher(self) -> Switcher:
         return Switcher(self.alias, self.store, self.admin, self.uploads)
+
+    @property
+    def shipped(self) -> ShippedVectors:
+        return ShippedVectors(self.settings.path(self.settings.knowledge.shipped_vectors), self.cache)
 
     def sources(self, root: Path | None = None) -> Sources:
         """``root`` None: the settings' source folder."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final, Protocol
 
 from core.knowledge.rebuild.rows import DocumentRows, items
 from core.knowledge.rebuild.values import Plan
 from core.knowledge.source import Rejected
 from core.model import Document, EmbeddingProfile, Generation
-from core.ports import EmbeddingCache
 from core.stores import RebuildRun
 
 LONG_SECONDS: Final = 120.0  # from here on a faster profile is worth a word
@@ -19,11 +18,16 @@ FEW: Final = 20  # embeddings of a run below which its rate says nothing
 FASTER: Final[Mapping[str, tuple[str, float]]] = {"e5": ("use", 30.0)}  # provider -> faster one, its passages a second
 
 
+class KnownVectors(Protocol):
+    def get(self, profile_id: str, keys: Sequence[str]) -> dict[str, Any]:
+        """key -> vector; missing keys are absent."""
+
+
 def forecast(
     corpus: Iterable[DocumentRows | Rejected],
     *,
     before: Mapping[str, Document],
-    cache: EmbeddingCache,
+    cache: KnownVectors,
     profile_id: str,
 ) -> Plan:
     """Compares documents by content hash with those of the active generation (``before``); times are left out."""

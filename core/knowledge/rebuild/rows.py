@@ -121,6 +121,11 @@ def items(rows: DocumentRows) -> Iterator[Item]:
         yield Item(chunk, passage, sha256(passage), piece)
 
 
+def passage_keys(chunks: Sequence[StoredChunk], titles: Mapping[str, str]) -> list[str]:
+    """The names of stored chunks in the embedding cache, in their order. ``titles``: doc_id -> title."""
+    return [sha256(passage_text(titles.get(c.doc_id, ""), c.breadcrumb, c.content)) for c in chunks]
+
+
 def problem(rows: DocumentRows) -> str | None:
     """Why the document cannot be stored (a field that is too large), as one line; None when it can."""
     if not rows.pieces:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from core.errors import BadInput, Busy, RagError, redact
+from core.errors import BadInput, Busy, IndexNotReady, RagError, redact
 from core.knowledge.rebuild.daily import Daily
 from core.knowledge.rebuild.drift import DriftWatch
 from core.knowledge.rebuild.guard import Word, confirm
@@ -17,6 +17,7 @@ from core.knowledge.rebuild.holder import surely_dead, this_process
 from core.knowledge.rebuild.jobs import Jobs, Options
 from core.knowledge.rebuild.parts import Gate, Parts
 from core.knowledge.rebuild.recover import Recovery
+from core.knowledge.rebuild.rows import passage_keys
 from core.knowledge.rebuild.status import status
 from core.knowledge.rebuild.values import Drift, IndexStatus, Kind, Plan, Progress, RebuildOutcome, Step
 from core.knowledge.rebuild.work import LeaseLost, Work, is_cancel, reason_of
@@ -143,6 +144,17 @@ class RebuildService:
     def remove(self, doc_id: str, *, who: str, why: str = "", progress: Tell | None = None) -> RebuildOutcome:
         """One document out of the index, and out of every later rebuild until it is ingested again."""
         return self._now(Kind.REMOVE, self._job(Kind.REMOVE, "", Options(doc_id=doc_id)), who, why, progress)
+
+    def ship_vectors(self) -> Path:
+        """Writes the vectors of the active generation's passages beside the knowledge base (see ``shipped``), for fresh
+        installations. Raises IndexNotReady without an active generation. Nothing of the index is changed."""
+        parts = self._parts
+        active = parts.store.active(self._alias)
+        if active is None:
+            raise IndexNotReady("there is no active index to ship vectors of: rebuild first")
+        titles = {doc_id: document.title for doc_id, document in parts.documents_of(active).items()}
+        pages = parts.store.chunk_pages(self._alias, active.number)
+        return parts.shipped.write(active.profile, [key for page in pages for key in passage_keys(page, titles)])
 
     def start(self, kind: str, confirm: str = "", *, who: str, why: str = "", **options: Any) -> str:
         """Like the method named ``kind``, on a thread of this process; returns the run's id once it holds the lease.

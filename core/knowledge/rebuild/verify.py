@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from core.errors import RebuildRefused
-from core.knowledge.chunk import passage_text
-from core.knowledge.rebuild.rows import sha256
+from core.knowledge.rebuild.rows import passage_keys
 from core.model import Branch, Generation, Hit, IndexRow, Scopes, SearchFilter
 from core.ports import EmbeddingCache, GenerationStore, IndexAdmin, SearchAnswer, VectorIndex
 
@@ -108,7 +107,7 @@ def stored_vectors(
 ) -> Iterator[Any]:
     """Every vector of the generation from the cache, in blocks. ``titles``: doc_id -> title."""
     for page in store.chunk_pages(generation.alias, generation.number):
-        keys = [sha256(passage_text(titles.get(c.doc_id, ""), c.breadcrumb, c.content)) for c in page]
+        keys = passage_keys(page, titles)
         found = cache.get(generation.profile.profile_id, keys)
         if found:
             yield np.stack([found[key] for key in keys if key in found])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,17 @@ from core.settings import load
 from tests.fakes import HashEmbedder
 
 ALL = SearchFilter(Scopes(frozenset(), everything=True))
+
+
+@lru_cache(maxsize=1)
+def _empty_database() -> bytes:
+    """An SQLite file with the schema in place: migrating one for every test would take most of the time."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "empty.sqlite3"
+        database = connect(f"sqlite:///{file}")
+        upgrade(database)
+        database.close()
+        return file.read_bytes()
 
 
 class NoL0:
@@ -43,8 +57,6 @@ class ManualClock:
         return datetime.now(UTC) + self.ahead
 
     def monotonic(self) -> float:
-        import time
-
         return time.monotonic()
 
 
@@ -69,8 +81,9 @@ class World:
         self.source.mkdir()
         knowledge = {"source": str(self.source), "uploads": str(self.uploads), "drop_after_seconds": 0.0}
         self.settings = load(None, {}, knowledge={**knowledge, **self.settings_over})
-        self.database = connect(f"sqlite:///{self.folder}/console.sqlite3")
-        upgrade(self.database)
+        file = self.folder / "console.sqlite3"
+        file.write_bytes(_empty_database())
+        self.database = connect(f"sqlite:///{file}")
         self.generations = SqlGenerations(self.database)
         self.runs = SqlRuns(self.database)
         self.cache = SqlEmbeddingCache(self.database)
