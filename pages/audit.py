@@ -5,6 +5,7 @@ import streamlit as st
 from pages.parts import (
     access,
     audit_chain,
+    audit_export,
     audit_filters,
     audit_list,
     audit_record,
@@ -34,6 +35,7 @@ if where is not None and view == "records":
     audit_list.draw(app, where, PAGE, zone)
     if record:
         audit_record.draw(app, where, record, PAGE, zone)
+    audit_export.draw(app, where, PAGE, zone)
 elif where is not None and view == "trends":
     audit_trends.draw(app, where, PAGE, zone)
 elif view == "chain":

@@ -29,7 +29,9 @@ def draw(app: App, where: AuditFilter, page: str, zone: str) -> None:
         return
     _pager(found, page)
     if not found.rows:
-        if where == AuditFilter():
+        if found.older is not None:
+            boxes.empty("None among the records searched so far", "There are older ones: press Older to search on.")
+        elif where == AuditFilter():
             boxes.empty("Nothing is recorded yet", "Every lookup is, whoever makes it: on the Query page, by an agent.")
         else:
             boxes.empty("No record fits these filters", "Take one away, or press Clear.")
@@ -90,8 +92,10 @@ def _turn(told: dict[str, str]) -> None:
 
 def total_words(found: AuditPage) -> str:
     """How many records fit the filter, and whether that was counted to the end."""
+    if not found.total and not found.total_exact:
+        return "not counted to the end"
     unit = "record" if found.total == 1 and found.total_exact else "records"
-    return f"{'' if found.total_exact else 'more than '}{count(found.total)} {unit}"
+    return f"{'' if found.total_exact else 'at least '}{count(found.total)} {unit}"
 
 
 def _open(event: Any, rows: Sequence[AuditRow]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -12,11 +14,13 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from core.audit.chain import Head
+from core.audit.export import Format
 from core.audit.query import AuditFilter, AuditPage, AuditRecordView, Facets, Only
 from core.audit.verify import ChainReport, Finding, Kind
-from core.errors import StoreUnavailable
+from core.errors import BadInput, StoreUnavailable
 from core.settings import AuditSettings, Settings
-from pages.parts import audit_chain, audit_filters, audit_list, audit_record, audit_trends, trend_figures
+from core.stores import Cursor
+from pages.parts import audit_chain, audit_export, audit_filters, audit_list, audit_record, audit_trends, trend_figures
 from pages.parts.numbers import share
 from tests.unit.pages.fake_app import FakeApp
 from tests.unit.pages.fake_audit import AT, bucket, row, trends
@@ -159,8 +163,21 @@ def test_case_111_the_list_is_paged_with_a_total(open_page: OpenPage, fake: Fake
 
 
 def test_a_total_that_was_not_counted_to_the_end_says_so() -> None:
-    assert audit_list.total_words(AuditPage((), 10_000, False, None, None)) == "more than 10,000 records"
+    assert audit_list.total_words(AuditPage((), 10_000, False, None, None)) == "at least 10,000 records"
     assert audit_list.total_words(AuditPage((), 1, True, None, None)) == "1 record"
+    assert audit_list.total_words(AuditPage((), 0, False, None, None)) == "not counted to the end"
+    assert audit_list.total_words(AuditPage((), 0, True, None, None)) == "0 records"
+
+
+def test_a_page_without_a_record_that_leads_on_does_not_say_that_there_is_none(
+    open_page: OpenPage, fake: FakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = AuditPage((), 0, False, None, Cursor(AT, "7"))
+    monkeypatch.setattr(fake.audit_log, "page", lambda *_, **__: page)
+    at = open_page(PATH, text="rare")
+    assert "press Older to search on" in drawn(at)
+    assert "No record fits" not in drawn(at)
+    assert not at.button(key="audit.older").disabled
 
 
 def test_an_address_that_names_no_place_is_one_box(open_page: OpenPage) -> None:
@@ -271,6 +288,50 @@ def test_the_raw_record_holds_every_column_and_stored_json_as_data() -> None:
 def test_a_stage_that_did_not_run_has_a_dash_and_no_zero() -> None:
     table = audit_record.times_table(row(dense_ms=11.0, bm25_ms=None)).set_index("Stage")["Time taken"]
     assert (table["dense"], table["bm25"]) == ("11 ms", "–")
+
+
+# ---------------------------------------------------------------- export
+
+
+def test_an_export_holds_all_records_of_the_filter_and_not_only_the_page(fake: FakeApp) -> None:
+    fake.audit_log.rows = [row(f"i-{n}", tool_name="=SUM(1)") for n in range(audit_list.SHOWN + 5)]
+    where = AuditFilter(tool="=SUM(1)")
+    text = audit_export.content(fake, where, Format.CSV, "Asia/Shanghai").decode("utf-8-sig")  # type: ignore[arg-type]
+    lines = list(csv.DictReader(io.StringIO(text)))
+    assert [line["invocation_id"] for line in lines] == [one.invocation_id for one in fake.audit_log.rows]
+    assert lines[0]["tool_name"] == "'=SUM(1)"
+    assert lines[0]["shown_at"].startswith("2026-03-01 16:15:30.123456")
+    assert fake.audit_log.exported == [where]
+
+
+def test_an_export_of_whole_records_is_one_object_a_line(fake: FakeApp) -> None:
+    fake.audit_log.rows, fake.audit_log.columns = [row("i-1")], {"seq": 3, "agent_result": '{"a": "连接池"}'}
+    data = audit_export.content(fake, AuditFilter(), Format.JSONL, "UTC")  # type: ignore[arg-type]
+    assert [json.loads(line) for line in data.splitlines()] == [{"seq": 3, "agent_result": {"a": "连接池"}}]
+
+
+def test_an_export_that_is_too_large_is_refused_and_never_cut(fake: FakeApp) -> None:
+    fake.audit_log.rows = [row(f"i-{n}") for n in range(9)]
+    with pytest.raises(BadInput, match="narrow the filters"):
+        audit_export.content(fake, AuditFilter(), Format.CSV, "UTC", most=2_000)  # type: ignore[arg-type]
+
+
+def test_an_unexpected_failure_of_an_export_tells_its_class_only(
+    fake: FakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(where: AuditFilter) -> None:
+        raise ZeroDivisionError(f"secret words {where}")
+
+    monkeypatch.setattr(fake.audit_log, "export", broken)
+    with pytest.raises(RuntimeError, match=r"^the export failed: ZeroDivisionError$"):
+        audit_export.content(fake, AuditFilter(), Format.CSV, "UTC")  # type: ignore[arg-type]
+
+
+def test_both_exports_stand_below_the_list(open_page: OpenPage, fake: FakeApp) -> None:
+    fake.audit_log.rows = [row("i-1")]
+    at = open_page(PATH)
+    assert [b.proto.label for b in at.get("download_button")] == ["Export CSV", "Export JSONL"]
+    assert fake.audit_log.exported == []
 
 
 # ---------------------------------------------------------------- trends
