@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
-from core.cli.output import add_json, app, dumps, note, say
+from core.cli.output import add_json, app, dumps, note, output, say
 from core.errors import BadInput, RagError
 from core.model import LookupResult, Mode, Origin, RagToolResult
 
@@ -100,7 +99,7 @@ def _readable(outcome: LookupOutcome) -> str:
 def _batch(args: argparse.Namespace) -> int:
     rows = list(_rows(args.batch))
     failed = 0
-    with app() as built, _output(args.out) as out:
+    with app() as built, output(args.out) as out:
         for query_id, query in rows:
             answer: dict[str, Any] = {"query_id": query_id}
             try:
@@ -140,28 +139,3 @@ def _rows(path: Path) -> Iterator[tuple[str, str]]:
 
 def _numbered(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
     return ((number, line) for number, line in enumerate(lines, 1) if line.strip())
-
-
-class _output:
-    """A file that appears only when it is whole, or standard output."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._file: TextIO = sys.stdout
-
-    def __enter__(self) -> TextIO:
-        if self._path is not None:
-            try:
-                self._part = self._path.with_name(self._path.name + f".{os.getpid()}.part")
-                self._file = self._part.open("w", encoding="utf-8")
-            except OSError as exc:
-                raise BadInput(f"{self._path}: cannot be written ({exc.strerror}); name another --out") from exc
-        return self._file
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if self._path is not None:
-            self._file.close()
-            if kind is None:
-                os.replace(self._part, self._path)
-            else:
-                self._part.unlink(missing_ok=True)

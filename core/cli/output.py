@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
 from core.codec import to_data
+from core.errors import BadInput
 from core.settings import Settings, load
 
 if TYPE_CHECKING:
@@ -56,3 +59,34 @@ def emit(args: argparse.Namespace, value: Any, text: str) -> None:
 
 def note(text: str) -> None:
     print(text, file=sys.stderr)
+
+
+class output:
+    """A file that appears only when it is whole, or standard output."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._file: TextIO = sys.stdout
+
+    def __enter__(self) -> TextIO:
+        if self._path is not None:
+            try:
+                self._part = self._path.with_name(self._path.name + f".{os.getpid()}.part")
+                self._file = self._part.open("w", encoding="utf-8", newline="")
+            except (OSError, ValueError) as exc:
+                raise self._unusable(exc) from exc
+        return self._file
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if self._path is not None:
+            self._file.close()
+            try:
+                if kind is None:
+                    os.replace(self._part, self._path)
+            except OSError as exc:
+                raise self._unusable(exc) from exc
+            finally:
+                self._part.unlink(missing_ok=True)
+
+    def _unusable(self, exc: Exception) -> BadInput:
+        return BadInput(f"{self._path}: cannot be written ({getattr(exc, 'strerror', exc)}); name another --out")
