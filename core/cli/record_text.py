@@ -121,7 +121,8 @@ def page_text(page: AuditPage, zone: str) -> str:
         )
         for row in page.rows
     ]
-    total = f"{page.total} records" if page.total_exact else f"more than {page.total} records"
+    unit = "record" if page.total == 1 else "records"
+    total = f"{'' if page.total_exact else 'more than '}{page.total} {unit}"
     return "\n".join([*table(rows), total])
 
 
