@@ -64,7 +64,7 @@ def draw(app: App, page: str, zone: str) -> None:
     """The button of the proof and what it found."""
     st.caption(
         "Each row holds a hash over itself and the row before it. Reading them all shows every row that was changed, "
-        "removed or inserted, the last one included. Pruned rows were removed on purpose, as a record says."
+        "removed or inserted, the last one included. Pruned rows were removed on purpose, as a record says. The filters do not apply here."
     )
     st.button(
         "Verify the chain",

@@ -119,7 +119,7 @@ def draw(app: App, page: str, zone: str) -> AuditFilter | None:
             **told,
         )
     with quick.container(horizontal=True, gap="xxsmall"):
-        st.button("Clear", key=f"{page}.clear", on_click=clear, args=(page,), icon=":material/filter_alt_off:")
+        st.button("Clear all", key=f"{page}.clear", on_click=clear, args=(page,), icon=":material/filter_alt_off:")
         for label in RANGES:
             st.button(label, key=f"{page}.range.{label}", on_click=_range, args=(label,), help=f"The last {label}.")
     for column, field in zip(st.columns(len(FIRST)), FIRST, strict=True):

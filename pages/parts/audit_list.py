@@ -34,7 +34,7 @@ def draw(app: App, where: AuditFilter, page: str, zone: str) -> None:
         elif where == AuditFilter():
             boxes.empty("Nothing is recorded yet", "Every lookup is, whoever makes it: on the Query page, by an agent.")
         else:
-            boxes.empty("No record fits these filters", "Take one away, or press Clear.")
+            boxes.empty("No record fits these filters", "Take one away, or press Clear all.")
         return
     key = f"{page}.list.{found.rows[0].invocation_id}.{len(found.rows)}"
     st.dataframe(
