@@ -37,8 +37,11 @@ def draw(run: Run, page: str) -> None:
     with right:
         st.subheader("Cases to look at", anchor=False)
         st.dataframe(watch_table(report), hide_index=True, placeholder=NONE, key=f"{page}.watch")
-    _pairs("Branches", branch_rows(report), f"{page}.branches", "They need cases with gold in which both ran.")
-    _pairs("Context", context_rows(report), f"{page}.context", "No lookup recorded its context pack.")
+    left, right = st.columns(2, gap="large")
+    with left:
+        _pairs("Branches", branch_rows(report), f"{page}.branches", "They need cases with gold in which both ran.")
+    with right:
+        _pairs("Context", context_rows(report), f"{page}.context", "No lookup recorded its context pack.")
     st.subheader("Time", anchor=False, help="By nearest rank over the recorded lookups.")
     times = report.behaviour.latency
     if times:

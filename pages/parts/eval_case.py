@@ -82,8 +82,7 @@ def _judged(found: CaseView) -> None:
     case, verdict, loss = found.case, found.verdict, found.loss
     left, right = st.columns(2, gap="large")
     with left:
-        st.caption("Question")
-        st.text(visible(case.query, 2_000))
+        _lines("Question", [case.query])
         _lines("Reference answer", [case.reference_answer])
         _lines("Scenario", [case.scenario])
         _lines("Notes", [case.notes])
@@ -97,14 +96,14 @@ def _judged(found: CaseView) -> None:
         if verdict.reason:
             st.text(visible(verdict.reason, 600))
         for failure in verdict.failures:
-            st.markdown(f":red[✗] {literal(failure.field)}")
-            st.text(visible(failure.text, 600))
+            with st.container(gap=None):
+                st.markdown(f":red[✗] {literal(failure.field)}")
+                st.text(visible(failure.text, 600))
         if verdict.passed:
             st.markdown(":green[✓] Every expectation is met.")
         _lines("Observed, no gate", [f"{seen.field}: {seen.text}" for seen in verdict.observations])
         if found.change is not None:
-            st.caption(f"Since the baseline: {found.change.change.value.replace('_', ' ')}")
-            st.text(visible(found.change.text, 600))
+            _lines(f"Since the baseline: {found.change.change.value.replace('_', ' ')}", [found.change.text])
         lost = [] if loss.primary is None else [f"{loss.primary.code.value}: {loss.primary.text}"]
         _lines("First evidence loss", lost or ([loss.reason] if loss.reason else ["Nothing was lost."]))
         _lines("Contributing", [f"{other.code.value}: {other.text}" for other in loss.contributing])
@@ -114,9 +113,10 @@ def _judged(found: CaseView) -> None:
 def _lines(label: str, texts: Iterable[str]) -> None:
     told = [text for text in texts if text]
     if told:
-        st.caption(label)
-        for text in told:
-            st.text(visible(text, 1_500))
+        with st.container(gap=None):
+            st.caption(label)
+            for text in told:
+                st.text(visible(text, 1_500))
 
 
 def _ladder(found: CaseView, page: str) -> None:

@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.evaluation.report import CaseRow
 from core.evaluation.view import failures_first
-from pages.parts import boxes, eval_address, eval_case, result
+from pages.parts import boxes, eval_address, eval_case, eval_tables, result
 from pages.parts.eval_services import Run
 from pages.parts.numbers import count
 from pages.parts.text import cell
@@ -24,7 +24,9 @@ def draw(run: Run, page: str) -> None:
     """The list with its filters, and the open case under it."""
     ids = _filtered(run, page)
     if not ids:
-        boxes.empty("No case fits these filters", "Take one away.")
+        moved = eval_address.asked(eval_address.SHOW) == "moved" and not run.changes
+        hint = "Without a comparable baseline nothing is known to have moved." if moved else "Take one away."
+        boxes.empty("No case fits these filters", hint)
     else:
         table(run, ids, f"{page}.cases")
     open_case(run, ids, page)
@@ -82,7 +84,7 @@ def table(run: Run, ids: Sequence[str], key: str) -> None:
         key=f"{key}.{ids[0]}.{len(ids)}",
         hide_index=True,
         placeholder="–",
-        height=min(36 * (len(ids) + 1) + 2, 400),
+        height=eval_tables.height(len(ids), 220 if eval_address.asked(eval_address.CASE) else 400),
         on_select=lambda: chosen(st.session_state.get(f"{key}.{ids[0]}.{len(ids)}"), ids),
         selection_mode="single-cell",
         column_config={

@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.evaluation.compare import Comparison, PairedMetric, PairRow
 from core.model import Mode
-from pages.parts import boxes, eval_address, eval_figures, eval_services, facts, result, services
+from pages.parts import boxes, eval_address, eval_figures, eval_services, eval_tables, facts, result, services
 from pages.parts.numbers import NONE, count, finite, score
 from pages.parts.status import Fact
 from pages.parts.text import cell, literal, visible
@@ -33,8 +33,9 @@ def draw(page: str) -> None:
     )
     if found is None:
         return
-    with st.container(border=True):
-        st.text(visible(found.verdict, 2_000))
+    with st.container(border=True, gap="xxsmall"):
+        for clause in found.verdict.split("; "):
+            st.text(visible(clause, 600))
     facts.strip(pair_facts(found))
     for field in found.differing:
         st.caption(f"Differs: {literal(str(field))}")
@@ -80,7 +81,7 @@ def _metrics(found: Comparison, page: str) -> None:
             alt="Mean difference of each metric with its 95 % interval; the numbers stand beside.",
         )
     with right:
-        numbers = (found.name_a, found.name_b, "Delta", "Low", "High", "p")
+        numbers = (found.name_a, found.name_b, "Delta", "Low", "High")
         st.dataframe(
             metric_table(found),
             hide_index=True,
@@ -105,20 +106,26 @@ def metric_table(found: Comparison) -> pd.DataFrame:
         {
             "Metric": [metric.metric for metric in metrics],
             "Stage": [metric.stage.value for metric in metrics],
+            "Called": [called(metric) for metric in metrics],
             found.name_a: numbers(lambda m: m.mean_a),
             found.name_b: numbers(lambda m: m.mean_b),
             "Delta": numbers(lambda m: m.delta),
             "Low": numbers(lambda m: m.interval.low if m.interval else None),
             "High": numbers(lambda m: m.interval.high if m.interval else None),
-            "p": numbers(lambda m: m.p),
+            "p": [p_words(metric.p) for metric in metrics],
             "Wins": [metric.wins for metric in metrics],
             "Ties": [metric.ties for metric in metrics],
             "Losses": [metric.losses for metric in metrics],
             "Pairs": [metric.pairs for metric in metrics],
             "Too thin": [metric.incomplete for metric in metrics],
-            "Called": [called(metric) for metric in metrics],
         }
     )
+
+
+def p_words(p: float | None) -> str:
+    """A p value as it is written: never as zero."""
+    p = finite(p)
+    return NONE if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def called(metric: PairedMetric) -> str:
@@ -154,7 +161,7 @@ def _cases(found: Comparison, page: str) -> None:
         key=key,
         hide_index=True,
         placeholder=NONE,
-        height=min(36 * (len(rows) + 1) + 2, 360),
+        height=eval_tables.height(len(rows), 360),
         on_select=lambda: _open(st.session_state.get(key), rows),
         selection_mode="single-cell",
         column_config={

@@ -75,7 +75,8 @@ def flow_figure(flow: Flow, *, dark: bool = False, chosen: str | None = None) ->
 
 
 def _steps(flow: Flow) -> list[tuple[str, list[Link], int]]:
-    """The chain of the flow: name, the losses that leave there, and the cases that come in."""
+    """The chain of the flow: name, the losses that leave there, and the cases that come in. Who arrived stands in the
+    place of a last step that loses nothing."""
     here, name = 0, CASES
     found: list[tuple[str, list[Link], int]] = []
     while True:
@@ -85,7 +86,8 @@ def _steps(flow: Flow) -> list[tuple[str, list[Link], int]]:
         came = sum(link.value for link in out)
         if not out:
             before = next((link.value for link in flow.links if link.target == here), 0)
-            return [*found, (name, [], before)]
+            passed = found[:-1] if name == ARRIVED and found and not found[-1][1] else found
+            return [*passed, (name, [], before)]
         found.append((name, losses, came))
         if onward is None:
             return found

@@ -11,7 +11,7 @@ import streamlit as st
 from core.evaluation.metrics import DEFINITIONS, Mean
 from core.evaluation.report import Report, StageTable
 from core.evaluation.stages import RankedStage
-from pages.parts import boxes, eval_address, eval_figures, look, result
+from pages.parts import boxes, eval_address, eval_figures, eval_tables, look, result
 from pages.parts.eval_figures import Bar
 from pages.parts.eval_run import words
 from pages.parts.eval_services import Run
@@ -33,7 +33,7 @@ def draw(run: Run, page: str) -> None:
         _table(stage_table(report, k), f"{page}.stages.{k}")
     st.caption(
         f"{report.identity.unjudged_rule}. Scored: cases with a value, of the cases with gold whose lookup reached the "
-        "stage. Ceiling: the best recall that any run could have."
+        "stage. Where cases have more gold than fits, the ceiling of recall stands beside."
     )
     _by_group(report, page)
     _coverage(report, page)
@@ -76,7 +76,7 @@ def _by_group(report: Report, page: str) -> None:
 def _table(table: pd.DataFrame, key: str) -> None:
     decimals = st.column_config.NumberColumn(format="%.3f")
     config = {name: decimals for name in table.columns if table[name].dtype == "Float64"}
-    height = min(36 * (len(table) + 1) + 2, 420)
+    height = eval_tables.height(len(table), 420)
     st.dataframe(table, hide_index=True, placeholder=NONE, key=key, height=height, column_config=config)
 
 
@@ -92,9 +92,9 @@ def stage_table(report: Report, k: int) -> pd.DataFrame:
     ]
     for name in (*names, more):
         data[name.replace("_", " ")] = _numbers(_value(means.get(name)) for means in listed)
-    data[f"recall@{k} ceiling"] = _numbers(
-        found.ceiling if (found := means.get(names[0])) else None for means in listed
-    )
+    ceilings = [found.ceiling if (found := means.get(names[0])) else None for means in listed]
+    if any(ceiling is not None for ceiling in ceilings):
+        data[f"recall@{k} ceiling"] = _numbers(ceilings)
     data["No results"] = pd.array([len(t.without_results) if t.overall else None for t in report.stages], dtype="Int64")
     data["Failed"] = pd.array([len(t.failed) if t.overall else None for t in report.stages], dtype="Int64")
     return pd.DataFrame(data)
