@@ -140,7 +140,7 @@ class Filler:
         passages = {item.key: item.passage for item in batch}
         vectors = self._cache.get(profile_id, list(passages))
         missing = [key for key in passages if key not in vectors]
-        self._filled.from_cache += len(passages) - len(missing)
+        self._filled.from_cache += len(batch) - len(missing)  # a text that stands there twice is embedded once
         self._filled.embedded += len(missing)
         for start in range(0, len(missing), self._batch_size):
             keys = missing[start : start + self._batch_size]

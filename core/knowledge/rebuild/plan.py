@@ -33,16 +33,14 @@ def forecast(
     """Compares documents by content hash with those of the active generation (``before``); times are left out."""
     added, changed, unchanged = list[str](), list[str](), list[str]()
     kept, rejected, warnings = list[str](), list[Rejected](), list[str]()
-    chunks = from_cache = 0
+    chunks = 0
     seen: set[str] = set()
     missing: set[str] = set()
     keys: list[str] = []
 
     def look_up() -> None:
-        nonlocal from_cache
-        wanted = dict.fromkeys(keys)
-        found = cache.get(profile_id, list(wanted))
-        from_cache += sum(1 for key in keys if key in found)
+        wanted = list(dict.fromkeys(keys))
+        found = cache.get(profile_id, wanted)
         missing.update(key for key in wanted if key not in found)
         keys.clear()
 
@@ -78,7 +76,7 @@ def forecast(
         documents_before=len(before) if before else None,
         chunks=chunks,
         to_embed=len(missing),
-        from_cache=from_cache,
+        from_cache=chunks - len(missing),
     )
 
 

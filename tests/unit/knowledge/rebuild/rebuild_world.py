@@ -66,11 +66,12 @@ class Killed(BaseException):
 
 @dataclass
 class World:
-    """One installation below ``folder``. ``service()`` is another process on the same stores."""
+    """One installation below ``folder``, which may be there already. ``service()`` is another process on the same
+    stores. ``database`` None: an SQLite file below ``folder``."""
 
     folder: Path
     embedder: Any = field(default_factory=HashEmbedder)
-    index: MemoryIndex = field(default_factory=MemoryIndex)
+    index: Any = field(default_factory=MemoryIndex)
     clock: ManualClock = field(default_factory=ManualClock)
     settings_over: dict[str, Any] = field(default_factory=dict)
     database: Database | None = None
@@ -78,12 +79,14 @@ class World:
     def __post_init__(self) -> None:
         self.source = self.folder / "kb"
         self.uploads = self.folder / "uploads"
-        self.source.mkdir()
+        self.source.mkdir(exist_ok=True)
         knowledge = {"source": str(self.source), "uploads": str(self.uploads), "drop_after_seconds": 0.0}
         self.settings = load(None, {}, knowledge={**knowledge, **self.settings_over})
-        file = self.folder / "console.sqlite3"
-        file.write_bytes(_empty_database())
-        self.database = connect(f"sqlite:///{file}")
+        if self.database is None:
+            file = self.folder / "console.sqlite3"
+            if not file.exists():
+                file.write_bytes(_empty_database())
+            self.database = connect(f"sqlite:///{file}")
         self.generations = SqlGenerations(self.database)
         self.runs = SqlRuns(self.database)
         self.cache = SqlEmbeddingCache(self.database)
