@@ -8,14 +8,22 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Engine
-
+from core.adapters.sql.engine import Database
+from core.adapters.sql.rows import batches
 from core.adapters.sql.tables import INVOCATION
+from core.audit.columns import Status
 from core.model import AttemptName, EvidenceStatus, FallbackReason, RelevanceLevel
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 STEP: Final = timedelta(seconds=20)
 """Between two calls: a million of them are 231 days."""
+
+
+ERRORS: Final = {
+    "DeadlineExceeded": Status.TIMEOUT.value,
+    "StoreUnavailable": Status.ERROR.value,
+    "InvalidQuery": Status.REFUSED.value,
+}
 
 
 def rows(count: int, seed: int = 7) -> Iterator[dict[str, Any]]:
@@ -31,6 +39,7 @@ def _row(number: int, chance: random.Random) -> dict[str, Any]:
     late = timedelta(seconds=chance.randrange(3600)) if chance.random() < 0.001 else timedelta()
     moment = START + STEP * (number // 3 * 3) - late
     failed, empty = chance.random() < 0.02, chance.random() < 0.08
+    error = chance.choice(list(ERRORS)) if failed else None
     found = not failed and not empty
     level = chance.choice([*RelevanceLevel, None]) if found else None
     retried = not failed and chance.random() < 0.1
@@ -51,20 +60,12 @@ def _row(number: int, chance: random.Random) -> dict[str, Any]:
         "run_id": f"run-{number // 8}",
         "trace_id": digest[32:],
         "tool_call_id": f"call_{digest[:24]}",
-        "status": "error" if failed else "complete",
-        "error_class": chance.choice(["DeadlineExceeded", "StoreUnavailable", "InvalidQuery"]) if failed else None,
+        "status": ERRORS[error] if error else Status.OK.value,
+        "error_class": error,
         "error_message": "the lookup used up its time (retrieval.lookup_timeout)" if failed else None,
-        "evidence_status": EvidenceStatus.ERROR
-        if failed
-        else EvidenceStatus.READY
-        if found
-        else EvidenceStatus.NO_EVIDENCE,
+        "evidence_status": _evidence(failed, found),
         "relevance_level": level,
-        "selected_attempt": None
-        if failed
-        else AttemptName.UNFILTERED_VECTOR_RETRY
-        if retried
-        else AttemptName.FILTERED_VECTOR,
+        "selected_attempt": _attempt(failed, retried),
         "fallback_reason": FallbackReason.LOW_QUALITY if retried else None,
         "mode": "hybrid",
         "fusion": "client",
@@ -84,7 +85,7 @@ def _row(number: int, chance: random.Random) -> dict[str, Any]:
         "cut": False,
         "query_sha256": digest,
         "query_chars": 12 + number % 40,
-        "generation": 1 + number // 100_000,
+        "generation": 1,
         "attempt_count": 1 + retried,
         "candidate_count": 0 if failed or empty else chance.randrange(8, 36),
         "returned_count": 5 if found else 0,
@@ -117,16 +118,49 @@ def _row(number: int, chance: random.Random) -> dict[str, Any]:
     }
 
 
-def fill(engine: Engine, count: int, batch: int = 5_000) -> None:
-    """Inserts ``rows(count)`` quickly; the table is expected to be empty."""
-    pending: list[dict[str, Any]] = []
-    with engine.connect() as connection:
-        for row in rows(count):
-            pending.append(row)
-            if len(pending) == batch:
-                connection.execute(INVOCATION.insert(), pending)
-                connection.commit()
-                pending.clear()
-        if pending:
-            connection.execute(INVOCATION.insert(), pending)
+def _evidence(failed: bool, found: bool) -> EvidenceStatus:
+    if failed:
+        return EvidenceStatus.ERROR
+    return EvidenceStatus.READY if found else EvidenceStatus.NO_EVIDENCE
+
+
+def _attempt(failed: bool, retried: bool) -> AttemptName | None:
+    if failed:
+        return None
+    return AttemptName.UNFILTERED_VECTOR_RETRY if retried else AttemptName.FILTERED_VECTOR
+
+
+def fill(database: Database, count: int) -> None:
+    """Puts ``count`` rows into an empty table: a tenth is made here, the rest are copies of it, later in time, made by
+    the engine itself."""
+    part = max(1, count // 10)
+    with database.engine.connect() as connection:
+        for batch in batches(rows(part), 2_000):
+            connection.execute(INVOCATION.insert(), batch)
             connection.commit()
+        names = [column.name for column in INVOCATION.columns if column.name != "id"]
+        for copy in range(1, -(-count // part)):
+            later = dict(zip(names, names, strict=True)) | _later(database.sqlite, copy, part)
+            columns, values = ", ".join(later), ", ".join(later.values())
+            last = min(part, count - copy * part)
+            connection.exec_driver_sql(
+                f"INSERT INTO tool_invocation ({columns}) SELECT {values} FROM tool_invocation WHERE seq <= {last} ORDER BY seq"
+            )
+            connection.commit()
+
+
+def _later(sqlite: bool, copy: int, part: int) -> dict[str, str]:
+    """What is another value in the ``copy``-th copy, as SQL."""
+    seconds = int(STEP.total_seconds()) * part * copy
+    if sqlite:
+        moment = f"strftime('%Y-%m-%dT%H:%M:%f000Z', {{}}, '+{seconds} seconds')"
+        named = f"{{}} || '-{copy}'"
+    else:
+        moment, named = f"{{}} + INTERVAL {seconds} SECOND", f"CONCAT({{}}, '-{copy}')"
+    return {
+        "seq": f"seq + {copy * part}",
+        "generation": f"{copy + 1}",
+        "created_at": moment.format("created_at"),
+        "recorded_at": moment.format("recorded_at"),
+        **{name: named.format(name) for name in ("invocation_id", "trace_id", "session_id", "run_id")},
+    }
