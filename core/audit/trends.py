@@ -11,10 +11,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from core.audit.columns import TIMES, Status
-from core.audit.query import ANY, NONE, AuditFilter, Bucket, Only, Percentiles, TrendBucket, zone_info
+from core.audit.columns import TIMES
+from core.audit.query import NONE, AuditFilter, Bucket, Percentiles, TrendBucket, zone_info
 from core.errors import BadInput
-from core.model import EvidenceStatus, RelevanceLevel
+from core.model import RelevanceLevel
 
 MAX_BUCKETS: Final = 1_000
 MEANS: Final = ("candidate_count", "overlap_at_10", "quality_gap", "unique_sources")
@@ -29,20 +29,6 @@ _LENGTHS: Final = {
     Bucket.WEEK: timedelta(weeks=1),
 }
 _READABLE: Final = 120
-_BY_SERIES: Final[Mapping[str, Mapping[str, Any]]] = {
-    "volume": {},
-    "failures": {"status": Status.ERROR.value},
-    "timeouts": {"status": Status.TIMEOUT.value},
-    "refused": {"status": Status.REFUSED.value},
-    "retries": {"only": (Only.RETRIED,)},
-    "zero_results": {"evidence_status": EvidenceStatus.NO_EVIDENCE.value},
-    "fallbacks": {"fallback": ANY},
-    "degraded": {"degraded": True},
-    "scope_violations": {"only": (Only.SCOPE_VIOLATION,)},
-    "stale_rate": {"only": (Only.STALE,)},
-    "budget_drop_rate": {"only": (Only.BUDGET_DROP,)},
-    **{level: {"relevance_level": level} for level in LEVELS},
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +110,15 @@ def fold(
     return tuple(buckets), every
 
 
-def drill(where: AuditFilter, bucket: TrendBucket, series: str = "volume") -> AuditFilter:
-    """The filter of the records behind a bar: ``series`` is a field of the bucket or a level.
-
-    Raises BadInput for a series that no record can be named by.
-    """
-    if series not in _BY_SERIES:
-        raise BadInput(f"series: {series!r} is none of {', '.join(_BY_SERIES)}")
+def drill(where: AuditFilter, bucket: TrendBucket, conditions: Mapping[str, str]) -> AuditFilter:
+    """The filter of the records behind a bar: ``where`` within the time of ``bucket``, and ``conditions`` as in an
+    address. Never wider than ``where``: what it asks for already stays. Raises BadInput for a bad condition."""
+    wanted = AuditFilter.from_params(conditions)
     since = max(filter(None, (where.since, bucket.start.astimezone(UTC))))
     until = min(filter(None, (where.until, bucket.end.astimezone(UTC))))
-    wanted = {
-        name: value for name, value in _BY_SERIES[series].items() if getattr(where, name) is None or name == "only"
-    }
-    if "only" in wanted:
-        wanted["only"] = tuple(sorted({*where.only, *wanted["only"]}))
-    return replace(where, since=since, until=until, **wanted)
+    new = {name: getattr(wanted, name) for name in conditions if getattr(where, name) is None}
+    only = tuple(sorted({*where.only, *wanted.only}))
+    return replace(where, **new | {"since": since, "until": until, "only": only})
 
 
 # --------------------------------------------------------------------------------------------- inside

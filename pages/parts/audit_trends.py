@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
 from core.audit.query import AuditFilter, Bucket, TrendBucket, Trends
+from core.audit.trends import drill
 from pages.parts import audit_filters, boxes, facts, look, result, services, trend_figures, views
 from pages.parts.numbers import count, ms, share
 from pages.parts.status import Fact
@@ -112,17 +112,7 @@ def _clicked(event: Any, found: Trends, series: tuple[Series, ...], where: Audit
     at, name = int(data[0]), str(data[1])
     one = next((s for s in series if s.name == name), None)
     if one is not None and 0 <= at < len(found.buckets):
-        audit_filters.go(narrowed(where, found.buckets[at], one.filters), **{views.ADDRESS: None})
-
-
-def narrowed(where: AuditFilter, bucket: TrendBucket, filters: Mapping[str, str]) -> AuditFilter:
-    """``where`` within the time of ``bucket`` and with ``filters``; a border of ``where`` inside the bucket stays."""
-    since = max(where.since, bucket.start) if where.since else bucket.start
-    until = min(where.until, bucket.end) if where.until else bucket.end
-    given = where.to_params()
-    params = {**given, **filters, "since": since.isoformat(), "until": until.isoformat()}
-    params |= {"only": f"{given.get('only', '')},{filters['only']}"} if "only" in filters else {}
-    return AuditFilter.from_params(params)
+        audit_filters.go(drill(where, found.buckets[at], one.filters), **{views.ADDRESS: None})
 
 
 def total_facts(total: TrendBucket) -> tuple[Fact, ...]:

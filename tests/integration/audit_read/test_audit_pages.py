@@ -4,7 +4,8 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -164,6 +165,17 @@ def test_every_condition_finds_its_records_and_no_others(database: Database) -> 
     assert found == {name: (["i2"], 1, ["i2"], ["i2"]) for name in MATCHES}
 
 
+@pytest.fixture(params=["Asia/Shanghai", "UTC"])
+def machine_zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The process runs in this zone."""
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", request.param)
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("machine_zone")
 def test_case_77_the_filter_includes_the_row_of_its_own_moment(database: Database) -> None:
     write(database, record(1, 0), record(2, 0.1), record(3, 0.2))
     log = SqlAuditLog(database)

@@ -119,20 +119,19 @@ def test_percentiles_are_times_that_were_measured_and_absent_for_stages_that_nev
 def test_a_click_keeps_the_filter_and_adds_the_bar() -> None:
     bucket = TrendBucket(hour(1), hour(2), failures=1)
     where = AuditFilter(origin="agent", only=(Only.TRUNCATED,))
-    assert drill(where, bucket, "failures") == AuditFilter(
+    assert drill(where, bucket, {"status": "error"}) == AuditFilter(
         since=hour(1), until=hour(2), origin="agent", status="error", only=(Only.TRUNCATED,)
     )
-    assert drill(where, bucket, "retries").only == (Only.RETRIED, Only.TRUNCATED)
-    assert drill(where, bucket, "none").relevance_level == "none"
-    assert drill(where, bucket) == AuditFilter(since=hour(1), until=hour(2), origin="agent", only=(Only.TRUNCATED,))
+    assert drill(where, bucket, {"only": "retried"}).only == (Only.RETRIED, Only.TRUNCATED)
+    assert drill(where, bucket, {}) == AuditFilter(since=hour(1), until=hour(2), origin="agent", only=(Only.TRUNCATED,))
 
 
 def test_a_click_never_widens_the_filter() -> None:
     bucket = TrendBucket(hour(0), hour(24))
     where = AuditFilter(since=hour(3), until=hour(5), fallback="FALLBACK_LOW_QUALITY")
-    assert drill(where, bucket, "fallbacks") == where
+    assert drill(where, bucket, {"fallback": "any"}) == where
 
 
 def test_a_bar_that_names_no_records_is_refused() -> None:
-    with pytest.raises(BadInput, match="latency"):
-        drill(AuditFilter(), TrendBucket(hour(0), hour(1)), "latency")
+    with pytest.raises(BadInput, match="status"):
+        drill(AuditFilter(), TrendBucket(hour(0), hour(1)), {"status": "latency"})

@@ -16,11 +16,12 @@ from streamlit.testing.v1 import AppTest
 from core.audit.chain import Head
 from core.audit.export import Format
 from core.audit.query import AuditFilter, AuditPage, AuditRecordView, Facets, Only
+from core.audit.trends import drill
 from core.audit.verify import ChainReport, Finding, Kind
 from core.errors import BadInput, StoreUnavailable
 from core.settings import AuditSettings, Settings
 from core.stores import Cursor
-from pages.parts import audit_chain, audit_export, audit_filters, audit_list, audit_record, audit_trends, trend_figures
+from pages.parts import audit_chain, audit_export, audit_filters, audit_list, audit_record, trend_figures
 from pages.parts.numbers import share
 from tests.unit.pages.fake_app import FakeApp
 from tests.unit.pages.fake_audit import AT, bucket, row, trends
@@ -366,18 +367,18 @@ def test_a_sample_behind_the_means_is_named(open_page: OpenPage, fake: FakeApp) 
 def test_a_click_on_a_bar_narrows_the_filter_to_its_time_and_its_meaning() -> None:
     inside = AT.replace(hour=8, minute=30)
     where = AuditFilter(since=inside, tool="t", only=(Only.RETRIED,))
-    found = audit_trends.narrowed(where, bucket(8), {"only": "stale"})
+    found = drill(where, bucket(8), {"only": "stale"})
     assert found == AuditFilter(
         since=inside, until=datetime(2026, 3, 1, 9, tzinfo=UTC), tool="t", only=(Only.RETRIED, Only.STALE)
     )
-    levels = [audit_trends.narrowed(AuditFilter(), bucket(8), s.filters).relevance_level for s in trend_figures.LEVELS]
+    levels = [drill(AuditFilter(), bucket(8), s.filters).relevance_level for s in trend_figures.LEVELS]
     assert levels == ["PRECISE", "REFERENCE", "none"]
 
 
 def test_every_series_that_can_be_clicked_makes_a_filter() -> None:
     every = (*trend_figures.LEVELS, *trend_figures.RATES, *(one for one, _, _ in trend_figures.MEASURES.values()))
     for one in every:
-        audit_trends.narrowed(AuditFilter(), bucket(8), one.filters)
+        drill(AuditFilter(), bucket(8), one.filters)
     assert all(one.filters for one in (*trend_figures.LEVELS, *trend_figures.RATES))
 
 
