@@ -19,6 +19,8 @@ _STEPS: Final = ((20_000, 1_000), (4_000, 200), (1_000, 100), (200, 40), (60, 10
 
 def clean(text: str) -> str:
     """``text`` that any database takes: each half of a surrogate pair is U+FFFD."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -38,7 +40,9 @@ def number(value: float | None) -> float | None:
 
 def whole(value: int | None) -> int | None:
     """An integer that fits 32 bits, the nearest one where it does not."""
-    return None if value is None else max(-_LARGEST, min(_LARGEST, int(value)))
+    if value is None or -_LARGEST <= value <= _LARGEST:
+        return value
+    return _LARGEST if value > 0 else -_LARGEST
 
 
 def bounded_json(value: Any, limit: int = JSON_BYTES) -> tuple[str, bool]:

@@ -18,6 +18,7 @@ from typing import Any, Final
 VERSION: Final = 1
 GENESIS: Final = "0" * 64
 """``prev_hash`` of a writer's first row, and the hash of a head without rows."""
+LONG_CHARS: Final = 1_000
 _UNHASHED: Final = frozenset({"id", "row_hash"})
 
 
@@ -40,8 +41,9 @@ class Hasher:
         self.key_id = hashlib.sha256(b"key\0" + self._key).hexdigest()[:16] if key else ""
 
     def row(self, row: Mapping[str, Any]) -> str:
-        """The ``row_hash`` of a whole row, its chain columns included."""
-        return self._digest(b"row\0", _without_nulls({k: v for k, v in row.items() if k not in _UNHASHED}))
+        """The ``row_hash`` of a whole row, its chain columns included. A column that a later version adds does not
+        change the hash of rows in which it is null."""
+        return self._digest(b"row\0", {k: _short(v) for k, v in row.items() if v is not None and k not in _UNHASHED})
 
     def seal(self, writer: str, seq: int, row_hash: str) -> str:
         """What the head carries beside the last hash, so that it cannot be moved without the key."""
@@ -66,7 +68,8 @@ def rows_hash(rows: Sequence[Mapping[str, Any]]) -> str:
     """One plain SHA-256 over rows of one table that belong to a record (its events, its trace); it stands in the
     chained row. A column that is null in all of them counts as absent, so that a later version may add one."""
     names = sorted({name for row in rows for name, value in row.items() if value is not None})
-    return hashlib.sha256(canonical([names, [[row.get(name) for name in names] for row in rows]])).hexdigest()
+    values = [[_short(row.get(name)) for name in names] for row in rows]
+    return hashlib.sha256(canonical([names, values])).hexdigest()
 
 
 def writer_of(hasher: Hasher) -> str:
@@ -80,9 +83,11 @@ def link(row: Mapping[str, Any], *, writer: str, seq: int, prev_hash: str, hashe
     return {**linked, "row_hash": hasher.row(linked)}
 
 
-def _without_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A column that a later version adds does not change the hash of rows in which it is null."""
-    return {name: value for name, value in row.items() if value is not None}
+def _short(value: Any) -> Any:
+    """A long text stands in the hashed bytes by its own hash."""
+    if isinstance(value, str) and len(value) > LONG_CHARS:
+        return ["sha256", hashlib.sha256(value.encode()).hexdigest()]
+    return value
 
 
 def _moment(value: Any) -> str:

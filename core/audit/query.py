@@ -326,7 +326,8 @@ class AuditLog(Protocol):
     def get(self, invocation_id: str) -> AuditRecordView | None: ...
 
     def neighbours(self, where: AuditFilter, invocation_id: str) -> Neighbours:
-        """What stands beside a record in the filter's list, also for a record that is not in it. Raises NotFound."""
+        """What stands beside a record in the filter's list, as far as one page looks; also for a record that is not in
+        it. Raises NotFound."""
 
     def trends(self, where: AuditFilter = ..., bucket: Bucket | None = None, *, zone: str = "UTC") -> Trends:
         """``bucket``: None takes the one that makes a readable number of bars. Raises BadInput for one that makes too

@@ -15,7 +15,7 @@ from core.audit.columns import KEY_CHARS
 from core.audit.entry import TraceRows
 from core.audit.redaction import Content, masked, text_hash
 from core.codec import to_json
-from core.model import AttemptTrace, Branch, Candidate, LookupResult
+from core.model import AttemptTrace, Branch, Candidate, DropReason, LookupResult
 from core.trace import trace_without_content
 
 DENSE: Final = Branch.DENSE.value
@@ -23,6 +23,7 @@ BM25: Final = Branch.BM25.value
 FUSED: Final = "fused"
 """``retriever`` of a candidate whose branch is unknown (fused by the store, without probes)."""
 _LARGEST: Final = 2**63 - 1
+_DROPS: Final = {reason: reason.value for reason in DropReason}
 _encode: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
@@ -117,7 +118,7 @@ def _candidates(trace_id: str, attempt: AttemptTrace) -> Iterator[dict[str, Any]
             "rerank_score": number(candidate.rerank_score),
             "context_rank": whole(candidate.pack_rank),
             "selected": candidate.evidence_rank is not None,
-            "drop_reason": None if drop is None else drop.value,
+            "drop_reason": None if drop is None else _DROPS[drop],
             "metadata_json": _metadata(candidate),
         }
         dense, bm25 = candidate.dense_rank, candidate.bm25_rank
@@ -132,14 +133,12 @@ def _candidates(trace_id: str, attempt: AttemptTrace) -> Iterator[dict[str, Any]
 
 
 def _metadata(candidate: Candidate) -> str:
-    basis, stage = candidate.quality_basis, candidate.drop_stage
-    return _encode(
-        {
-            "original_rank": candidate.original_rank,
-            "evidence_rank": candidate.evidence_rank,
-            "projection_rank": candidate.projection_rank,
-            "quality_score": number(candidate.quality_score),
-            "quality_basis": None if basis is None else basis.value,
-            "drop_stage": None if stage is None else stage.value,
-        }
-    )
+    facts = {
+        "original_rank": candidate.original_rank,
+        "evidence_rank": candidate.evidence_rank,
+        "projection_rank": candidate.projection_rank,
+        "quality_score": number(candidate.quality_score),
+        "quality_basis": candidate.quality_basis,
+        "drop_stage": candidate.drop_stage,
+    }
+    return _encode({name: value for name, value in facts.items() if value is not None})

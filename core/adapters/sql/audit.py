@@ -49,6 +49,7 @@ class SqlLedger:
         self._hasher = Hasher(key)
         self._writer = writer_of(self._hasher)
         self._prepared = False
+        self._settings: frozenset[str] = frozenset()  # fingerprints whose settings are in the database
         self._clock = clock or (lambda: datetime.now(UTC))
 
     @property
@@ -69,17 +70,22 @@ class SqlLedger:
         self._db.read(work)
 
     def prepare(self) -> None:
+        self._settings = frozenset()  # the database may be another one than before
         if not self._prepared:
             upgrade(self._db)
             self._prepared = True
 
     def deliver(self, entries: Sequence[Entry]) -> Delivery:
         try:
-            return self._db.write(lambda c: self._deliver(c, entries))
+            delivery = self._db.write(lambda c: self._deliver(c, entries))
         except CheckFailed as exc:
             if not isinstance(exc.__cause__, IntegrityError):
                 raise
-            return self._db.write(lambda c: self._deliver(c, entries, beyond=True))
+            delivery = self._db.write(lambda c: self._deliver(c, entries, beyond=True))
+        new = {str(entry.settings["fingerprint"]) for entry in entries if entry.settings is not None}
+        if not new <= self._settings:
+            self._settings |= new
+        return delivery
 
     def prune(self, rows: Sequence[Row], ranges: Sequence[Pruned], entry: Entry, *, before: datetime, who: str) -> None:
         def work(connection: Connection) -> None:
@@ -146,7 +152,8 @@ class SqlLedger:
             if entry.trace is not None:
                 write_trace(connection, entry.trace)
         settings = {entry.settings["fingerprint"]: entry.settings for entry in fresh if entry.settings is not None}
-        insert(connection, SETTINGS, list(settings.values()), ignore=True)
+        new = [row for fingerprint, row in settings.items() if fingerprint not in self._settings]
+        insert(connection, SETTINGS, new, ignore=True)
         questions = [entry.console_query for entry in fresh if entry.console_query is not None]
         insert(connection, CONSOLE_QUERY, questions, ignore=True)
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Table
+from sqlalchemy import Boolean, Connection, Dialect, Table
 from sqlalchemy.dialects import mysql, sqlite
 
 from core.errors import BadInput
@@ -23,20 +24,29 @@ def insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any
     out. Raises BadInput for a column that the table has not."""
     if not rows:
         return
-    dialect = connection.dialect
-    names = tuple(dict.fromkeys(name for row in rows for name, value in row.items() if value is not None))
+    known = rows[0].keys()
+    if any(row.keys() != known for row in rows):
+        every = dict.fromkeys(name for row in rows for name in row)
+        rows = [{**every, **row} for row in rows]
+        known = every.keys()
+    names = tuple(name for name in known if any(row[name] is not None for row in rows))
     unknown = [name for name in names if name not in table.c]
     if unknown:
         raise BadInput(
             f"{table.name} has no column {unknown[0]}: the record was made by another version of the program"
         )
-    statement = _statement(dialect.name, table, names, ignore)
-    processors = _processors(dialect, table, names)
-    values = [[row.get(name) for name in names] for row in rows]
+    values: list[Any] = list(map(itemgetter(*names), rows)) if len(names) > 1 else [(row[names[0]],) for row in rows]
+    processors = _processors(connection.dialect, table, names)
+    if processors:
+        values = [_processed(row, processors) for row in values]
+    connection.exec_driver_sql(_statement(connection.dialect.name, table, names, ignore), values)
+
+
+def _processed(row: Sequence[Any], processors: Sequence[tuple[int, Processor]]) -> tuple[Any, ...]:
+    values = list(row)
     for place, process in processors:
-        for row in values:
-            row[place] = process(row[place])
-    connection.exec_driver_sql(statement, [tuple(row) for row in values])
+        values[place] = process(values[place])
+    return tuple(values)
 
 
 @lru_cache(maxsize=256)
@@ -52,6 +62,9 @@ def _statement(engine: str, table: Table, names: tuple[str, ...], ignore: bool) 
 
 @lru_cache(maxsize=256)
 def _processors(dialect: Dialect, table: Table, names: tuple[str, ...]) -> tuple[tuple[int, Processor], ...]:
-    """Columns whose values are not given to the driver as they are."""
-    found = [table.c[name].type.dialect_impl(dialect).bind_processor(dialect) for name in names]
+    """Columns whose values are not given to the driver as they are; both drivers know what a boolean is."""
+    found = [
+        None if isinstance(kind := table.c[name].type, Boolean) else kind.dialect_impl(dialect).bind_processor(dialect)
+        for name in names
+    ]
     return tuple((place, process) for place, process in enumerate(found) if process is not None)

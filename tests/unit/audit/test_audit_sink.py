@@ -93,7 +93,7 @@ def test_case_81_away_it_waits_says_why_and_is_delivered_without_a_restart(
     assert [receipt.reason for receipt in receipts] == ["database is away"] * 2
     assert sink.waiting() == 2
     ledger.failure = None
-    until(lambda: sink.away is None)
+    until(lambda: sink.away is None and sink.waiting() == 0)
     assert list(ledger.kept) == [record.invocation_id for record in records]
     assert ledger.kept[records[1].invocation_id].row["error_class"] == "StoreUnavailable"
     assert sink.waiting() == 0
