@@ -34,9 +34,6 @@ def add(commands: Any) -> None:
     rebuild.add_argument("--hold", action="store_true", help="stop before the switch; `switch` activates later")
     rebuild.add_argument("--allow-shrink", action="store_true", help="accept far fewer documents than before, or none")
     rebuild.add_argument("--skip-gate", action="store_true", help="leave the reviewed cases out")
-    rebuild.add_argument(
-        "--ship-vectors", action="store_true", help="afterwards write the vectors to knowledge.shipped_vectors"
-    )
     _who(rebuild)
     rebuild.set_defaults(run=run_rebuild)
 
@@ -98,8 +95,6 @@ def run_rebuild(args: argparse.Namespace) -> int:
                 skip_gate=args.skip_gate,
                 progress=progress,
             )
-        if args.ship_vectors and outcome.state == "ACTIVE":
-            note(f"vectors written to {built.rebuild.ship_vectors()}")
         emit(args, outcome, outcome_text(outcome))
     return 0
 

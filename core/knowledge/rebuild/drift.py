@@ -14,7 +14,7 @@ from typing import Final
 from core.knowledge.rebuild.parts import Parts
 from core.knowledge.rebuild.values import Drift
 from core.knowledge.source import Rejected, SourceFile, load_file
-from core.model import Document
+from core.model import Document, Generation
 
 REMEMBERED: Final = 20_000
 
@@ -25,6 +25,7 @@ class DriftWatch:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._lock = threading.Lock()
+        self._indexed: tuple[Generation, dict[str, Document]] | None = None
         self._read: OrderedDict[tuple[Path, int, int], str | Rejected] = OrderedDict()
 
     def drift(self, source: Path | None = None) -> Drift:
@@ -33,7 +34,7 @@ class DriftWatch:
         active = parts.store.active(parts.alias)
         sources = parts.sources(source)
         listing = sources.listing()
-        earlier = parts.documents_of(active)
+        earlier = self._documents(active)
         added, changed, rejected = list[str](), list[str](), list(listing.rejected)
         seen: set[str] = set()
         for file in listing.files:
@@ -59,6 +60,18 @@ class DriftWatch:
             demands=parts.demands(active),
             source=str(sources.root),
         )
+
+    def _documents(self, active: Generation | None) -> dict[str, Document]:
+        """A generation never changes: its documents are read once."""
+        with self._lock:
+            known = self._indexed
+        if active is not None and known is not None and known[0] == active:
+            return known[1]
+        documents = self._parts.documents_of(active)
+        if active is not None:
+            with self._lock:
+                self._indexed = (active, documents)
+        return documents
 
     def _content(self, file: SourceFile) -> str | Rejected:
         """The content hash of a file, or why it has none."""

@@ -10,14 +10,14 @@ import queue
 import random
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, Final
 
 from core.knowledge.rebuild.rows import DocumentRows, Item, items
 from core.knowledge.source import Rejected
 from core.model import Document, Generation, IndexRow
-from core.ports import Embedder, EmbeddingCache, GenerationStore, IndexAdmin, StoredChunk
+from core.ports import Embedder, EmbeddingCache, GenerationStore, IndexAdmin
 
 ROWS: Final = 128  # a batch: one cache look-up, one insert; Milvus' rate is flat from 100 on
 QUEUED: Final = 2
@@ -44,9 +44,15 @@ class Filled:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    rows: tuple[IndexRow, ...]
-    chunks: tuple[StoredChunk, ...]
+    """``rows`` None: the writer makes them. ``documents`` are those whose last chunk is in here."""
+
+    items: tuple[Item, ...]
+    vectors: dict[str, Any]
     documents: tuple[Document, ...]
+    rows: tuple[IndexRow, ...] | None
+
+    def made(self) -> tuple[IndexRow, ...]:
+        return tuple(item.row(self.vectors[item.key]) for item in self.items)
 
 
 class Filler:
@@ -117,13 +123,13 @@ class Filler:
         if entry.kept:
             filled.kept.append(document.doc_id)
 
-    def _hand_over(self, batch: Sequence[Item], documents: Sequence[Document]) -> None:
-        vectors = self._vectors(batch)
-        self._ready += len(batch)
-        rows = tuple(item.row(vectors[item.key]) for item in batch)
-        self._choose(rows)
-        number = self._generation.number
-        ready = _Batch(rows, tuple(item.stored(number) for item in batch), tuple(documents))
+    def _hand_over(self, items: Sequence[Item], documents: Sequence[Document]) -> None:
+        embedded = self._filled.embedded
+        ready = _Batch(tuple(items), self._vectors(items), tuple(documents), None)
+        if self._filled.embedded == embedded:
+            # analysis takes its time: beside the model in the writer's thread, else here beside the insertion
+            ready = replace(ready, rows=ready.made())
+        self._ready += len(items)
         while self._failure is None:
             try:
                 self._queue.put(ready, timeout=0.2)
@@ -169,15 +175,21 @@ class Filler:
             if self._failure is not None:
                 continue  # the feeder must never wait for a full queue
             try:
-                began = perf_counter()
-                if batch.rows:
-                    self._admin.insert(self._generation, batch.rows, timeout=INSERT_SECONDS)
-                self._filled.insert_seconds += perf_counter() - began
-                generation = self._generation
-                self._store.put_chunks(generation.alias, generation.number, batch.chunks)
-                self._store.put_documents(generation.alias, generation.number, batch.documents)
+                self._store_batch(batch)
             except BaseException as exc:  # noqa: BLE001 - it belongs to the thread that feeds
                 self._failure = exc
+
+    def _store_batch(self, batch: _Batch) -> None:
+        generation = self._generation
+        rows = batch.rows or batch.made()
+        self._choose(rows)
+        began = perf_counter()
+        if rows:
+            self._admin.insert(generation, rows, timeout=INSERT_SECONDS)
+        self._filled.insert_seconds += perf_counter() - began
+        chunks = [item.stored(generation.number) for item in batch.items]
+        self._store.put_chunks(generation.alias, generation.number, chunks)
+        self._store.put_documents(generation.alias, generation.number, batch.documents)
 
     def _end(self, writer: threading.Thread) -> None:
         while writer.is_alive():

@@ -23,7 +23,11 @@ def surely_dead(holder: str) -> bool:
     match = _NAME.search(holder)
     if match is None or not _machine() or match["machine"] != _machine() or match["started"] == "0":
         return False
-    return _started(int(match["pid"])) != int(match["started"])
+    pid = int(match["pid"])
+    started = _started(pid)
+    if started is not None:
+        return started != int(match["started"])
+    return not _hidden(pid)
 
 
 @lru_cache(maxsize=1)
@@ -37,10 +41,22 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> int | None:
-    """When process ``pid`` began, in clock ticks since boot; None when there is none (a zombie is none)."""
+    """When process ``pid`` began, in clock ticks since boot; None when that cannot be read. A zombie began at -1: it
+    does nothing any more."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None
     fields = text.rpartition(")")[2].split()  # the name in brackets may hold anything
-    return None if fields[0] in {"Z", "X"} else int(fields[19])
+    return -1 if fields[0] in {"Z", "X"} else int(fields[19])
+
+
+def _hidden(pid: int) -> bool:
+    """Whether there is such a process all the same: /proc may be mounted so that others' cannot be seen."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -12,8 +12,10 @@ from core.knowledge.rebuild.build import Builder, Built
 from core.knowledge.rebuild.corpus import Corpus, whole
 from core.knowledge.rebuild.parts import Parts
 from core.knowledge.rebuild.plan import duration, faster, forecast, measured_rate, shrinks
+from core.knowledge.rebuild.rows import DocumentRows
 from core.knowledge.rebuild.values import Kind, Plan, RebuildOutcome, Step
 from core.knowledge.rebuild.work import Work
+from core.knowledge.source import Rejected
 from core.model import Generation, GenerationState
 
 PACE_RUNS: Final = 20  # runs looked at for a measured rate
@@ -42,18 +44,19 @@ class Jobs:
 
     # ---------------------------------------------------------------------------------------- rebuild
 
-    def plan(self, source: Path | None) -> tuple[Plan, Corpus]:
-        """The forecast of a rebuild. Raises BadInput when the source is no readable folder."""
+    def plan(self, source: Path | None, work: Work | None = None) -> tuple[Plan, Corpus]:
+        """The forecast of a rebuild; ``work`` hears how far it is and may stop it. Raises BadInput when the source is no
+        readable folder."""
         parts = self._parts
         active = parts.store.active(parts.alias)
         listing = parts.sources(source).listing()
         corpus = whole(listing, parts.documents_of(active), parts.store.revisions(parts.alias))
-        return self.forecast(corpus, active), corpus
+        return self._forecast(corpus, active, work), corpus
 
-    def forecast(self, corpus: Corpus, active: Generation | None) -> Plan:
+    def _forecast(self, corpus: Corpus, active: Generation | None, work: Work | None) -> Plan:
         parts = self._parts
         profile = parts.embedder.profile
-        entries = corpus.read(parts.chunks_of(active), parts.settings.knowledge)
+        entries = _watched(corpus.read(parts.chunks_of(active), parts.settings.knowledge), len(corpus.files), work)
         known = parts.shipped.cached(profile)
         plan = forecast(entries, before=corpus.earlier, cache=known, profile_id=profile.profile_id)
         rate, rate_from = measured_rate(parts.runs.history(parts.alias, limit=PACE_RUNS).rows, profile)
@@ -76,7 +79,7 @@ class Jobs:
         if loaded := parts.shipped.load(parts.embedder.profile):
             work.note(f"{loaded} vectors that came with the knowledge base are in the cache now")
         active = parts.store.active(parts.alias)
-        plan, corpus = self.plan(options.source)
+        plan, corpus = self.plan(options.source, work)
         work.step(Step.PLAN, described(plan))
         if plan.refused and not options.allow_shrink:
             raise RebuildRefused(plan.refused)
@@ -240,6 +243,15 @@ class _taken_away_on_failure:
             return  # SQL is away: the next run takes it away
         if now is not None and now.state is GenerationState.VERIFIED:
             self._builder.give_up(self._work, now, exc)
+
+
+def _watched(
+    entries: Iterable[DocumentRows | Rejected], files: int, work: Work | None
+) -> Iterator[DocumentRows | Rejected]:
+    for number, entry in enumerate(entries):
+        if work is not None:
+            work.advance(min(number, files), files)
+        yield entry
 
 
 def described(plan: Plan) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -275,3 +276,11 @@ def test_a_run_whose_lease_was_taken_over_stops_and_touches_nothing_more(world: 
     current = world.runs.current("biz")
     assert current is not None
     assert current.who == "eve"
+
+
+def test_a_process_that_only_cannot_be_seen_is_not_declared_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    holder = dead_process()
+    monkeypatch.setattr("core.knowledge.rebuild.holder._started", lambda pid: None)  # noqa: ARG005 - whichever it is
+    assert not surely_dead(holder)
+    gone = holder.replace(f"pid {os.getpid()} ", "pid 4194305 ")  # beyond the largest process number of Linux
+    assert surely_dead(gone)
