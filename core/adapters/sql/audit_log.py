@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, Row, func, select
 
-from core.adapters.sql.audit_places import Found, counted, cursor, look, places
+from core.adapters.sql.audit_places import Found, counted, cursor, look
 from core.adapters.sql.audit_trends import read_trends
 from core.adapters.sql.audit_where import matching
 from core.adapters.sql.engine import Database
@@ -77,7 +77,7 @@ class SqlAuditLog:
             upwards = oldest or after is not None
             found = look(connection, where, limit, before=before, after=after, upwards=upwards)
             if after is not None and found.on is None:  # the top was reached: the newest page, full
-                found, upwards = look(connection, where, limit), False
+                found = look(connection, where, limit)
                 return _page(connection, where, found, newer=None, older=found.on)
             if upwards:
                 found = Found(found.rows[::-1], found.on)
@@ -100,8 +100,8 @@ class SqlAuditLog:
             place = connection.execute(query).first()
             if place is None:
                 raise NotFound(f"there is no record {invocation_id[:80]!r}; it may have been pruned")
-            newer = places(connection, where, 1, after=cursor(place), upwards=True)
-            older = places(connection, where, 1, before=cursor(place))
+            newer = look(connection, where, 1, after=cursor(place), upwards=True).rows
+            older = look(connection, where, 1, before=cursor(place)).rows
             named = _named(connection, [row.id for row in (*newer, *older)])
             return Neighbours(*(named.get(rows[0].id) if rows else None for rows in (newer, older)))
 
