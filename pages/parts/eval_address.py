@@ -11,7 +11,7 @@ from pages.parts.text import one_line
 
 CASE, MODE, LOSS, TYPE, TAG, SHOW = "case", "mode", "loss", "type", "tag", "show"
 RUN, CHANGE, BASIS, METRIC, STAGE, BY = "run", "change", "basis", "metric", "stage", "by"
-REVIEW, PAIRS, DRAFT = "review", "pairs", "draft"
+REVIEW, PAIRS, DRAFT, RECORD = "review", "pairs", "draft", "record"
 
 
 def asked(name: str) -> str:

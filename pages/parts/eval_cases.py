@@ -90,6 +90,7 @@ def table(run: Run, ids: Sequence[str], key: str) -> None:
         column_config={
             "Case": st.column_config.TextColumn(width=170, pinned=True),
             "Failed expectations": st.column_config.TextColumn(width=380),
+            "First loss": st.column_config.TextColumn(width=170),
             "Query": st.column_config.TextColumn(width=240),
             **{
                 name: st.column_config.NumberColumn(format="%.3f")

@@ -12,10 +12,10 @@ import pandas as pd
 import streamlit as st
 
 from core.errors import NotAllowed
-from core.evaluation.live_jobs import RECORD, JobState, LiveJob, LiveJobs, record
+from core.evaluation.live_jobs import JobState, LiveJob, LiveJobs, record
 from core.model import Mode
-from core.stores import EvalRun, EvalStore
-from pages.parts import boxes, eval_address, eval_services, notice, pace, result, services
+from core.stores import EvalStore
+from pages.parts import boxes, eval_address, eval_records, eval_services, notice, pace, result, services
 from pages.parts.access import User
 from pages.parts.eval_services import Run
 from pages.parts.numbers import NONE, count, moment
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from core.evaluation.desk import LiveEvaluation
 
 POLL_SECONDS: Final = 1.0
-RECORDED: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +92,7 @@ def draw(user: User, mode: Mode, page: str, zone: str) -> None:
     else:
         _start(at, user, mode, page)
     _kept(at, page, zone)
-    _recorded(at, page, zone)
+    eval_records.draw(at.store, page, zone)
 
 
 def _start(at: Bench, user: User, mode: Mode, page: str) -> None:
@@ -210,29 +209,5 @@ def job_table(jobs: Sequence[LiveJob], zone: str) -> pd.DataFrame:
             ],
             "Generation": [cell(r.identity.generation, 40) if r else "" for r in reports],
             "Why it failed": [cell(job.error) for job in jobs],
-        }
-    )
-
-
-def _recorded(at: Bench, page: str, zone: str) -> None:
-    found = services.call("The record of live runs cannot be read", at.store.list, kind=RECORD, limit=RECORDED)
-    if found is None or not found.rows:
-        return
-    st.subheader("On record", anchor=False, help="The latest live runs of any console on this database.")
-    st.dataframe(run_table(found.rows, zone), hide_index=True, placeholder=NONE, key=f"{page}.live.record")
-
-
-def run_table(rows: Sequence[EvalRun], zone: str) -> pd.DataFrame:
-    """One row a recorded run, in the given order."""
-    return pd.DataFrame(
-        {
-            "Started": [moment(row.created_at, zone) for row in rows],
-            "Mode": [row.mode for row in rows],
-            "By": [cell(row.label, 80) for row in rows],
-            "Cases": [row.cases for row in rows],
-            "Reviewed cases that pass": [f"{row.passed} of {row.passed + row.failed}" for row in rows],
-            "Generation": pd.array([row.generation for row in rows], dtype="Int64"),
-            "Profile": [cell(row.embedding_profile, 80) for row in rows],
-            "Settings": [row.fingerprint[:12] for row in rows],
         }
     )

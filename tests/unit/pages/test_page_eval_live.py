@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,6 +67,9 @@ class FakeBench:
         if job.found:
             self.saved.append(record(job))
         self.ended.set()
+
+    def cases(self, run_id: str) -> Sequence[EvalCaseResult]:
+        return next((cases for run, cases in self.saved if run.run_id == run_id), [])
 
     def list(self, *, kind: str, limit: int) -> Page[EvalRun]:
         return Page(tuple(run for run, _ in self.saved if run.kind == kind)[:limit], None)
@@ -207,6 +210,18 @@ def test_the_record_of_a_run_has_a_row_a_case_and_outlives_the_console(open_page
     ]
     on_record = next(d.value for d in at.run().dataframe if "Settings" in d.value)
     assert on_record["Reviewed cases that pass"].tolist() == ["0 of 3"]
+
+
+def test_a_recorded_run_shows_its_cases_failures_first_with_their_traces(open_page: OpenPage, bench: FakeBench) -> None:
+    at = open_page(PATH, view="live")
+    start(at, bench)
+    job_id = finish(bench)
+    bench.jobs = LiveJobs(bench._work)  # another process: nothing in memory
+    at = open_page(PATH, view="live", record=job_id)
+    table = next(d.value for d in at.dataframe if "Trace" in d.value)
+    assert table["Outcome"].tolist() == ["fails", "unknown", "unknown", "unknown", "unknown"]
+    assert table[["Case", "Trace"]].values.tolist()[0] == ["good", "t1"]
+    assert "No such run" in drawn(open_page(PATH, view="live", record="<b>gone</b>"))
 
 
 def test_a_viewer_sees_runs_and_starts_none(
