@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.markup import escape
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from core.cli.output import add_json, app, emit, note
@@ -158,12 +159,13 @@ def progress_line(*, quiet: bool = False) -> Iterator[Tell | None]:
         with Bar(
             TextColumn("{task.description}"),
             BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
+            TextColumn("{task.fields[count]}"),
             TimeRemainingColumn(),
             console=Console(stderr=True),
         ) as bar:
-            yield _Bars(bar)
+            bars = _Bars(bar)
+            yield bars
+            bars.finish()
 
 
 class _Lines:
@@ -177,7 +179,7 @@ class _Lines:
 
 
 class _Bars:
-    """One bar a step."""
+    """One bar a step: a count where there is one, else empty until the next step begins."""
 
     def __init__(self, bar: Bar) -> None:
         self._bar = bar
@@ -185,13 +187,18 @@ class _Bars:
         self._task: Any = None
 
     def __call__(self, progress: Progress) -> None:
+        total = progress.total or 1
         if progress.step != self._step:
-            if self._task is not None:
-                self._bar.update(self._task, total=1, completed=1) if self._bar.tasks[-1].total is None else None
+            self.finish()
             self._step = progress.step
-            self._task = self._bar.add_task(progress.message.replace("[", "\\["), total=progress.total, rate="")
-        rate = f"{progress.rate:.1f}/s" if progress.rate else ""
-        self._bar.update(self._task, completed=progress.done or 0, total=progress.total, rate=rate)
+            self._task = self._bar.add_task(escape(progress.message), total=total, count="")
+        rate = f" {progress.rate:.1f}/s" if progress.rate else ""
+        count = f"{progress.done or 0}/{progress.total}{rate}" if progress.total else ""
+        self._bar.update(self._task, completed=progress.done or 0, total=total, count=count)
+
+    def finish(self) -> None:
+        if self._task is not None:
+            self._bar.update(self._task, completed=self._bar.tasks[-1].total)
 
 
 def plan_text(plan: Plan) -> str:
@@ -227,6 +234,7 @@ def outcome_text(outcome: RebuildOutcome) -> str:
             f"{outcome.chunks} chunks: {outcome.embedded} embedded, {outcome.from_cache} from the cache"
         )
     lines += outcome.notes
+    lines += [f"! {warning}" for warning in outcome.warnings[:LISTED]]
     if outcome.kept:
         lines.append(f"{len(outcome.kept)} documents stay in their earlier version since their file is rejected now")
     return "\n".join([*lines, *_rejected(outcome.rejected)])
