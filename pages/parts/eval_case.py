@@ -124,7 +124,13 @@ def _ladder(found: CaseView, page: str) -> None:
     if not rows:
         return
     st.caption("Gold documents: the best rank at each stage, and where each was lost")
-    st.dataframe(ladder_table(found), hide_index=True, placeholder=NONE, key=f"{page}.case.ladder")
+    st.dataframe(
+        ladder_table(found),
+        hide_index=True,
+        placeholder=NONE,
+        key=f"{page}.case.ladder",
+        column_config={"Document": st.column_config.TextColumn(width=300)},
+    )
 
 
 def ladder_table(found: CaseView) -> pd.DataFrame:
@@ -137,10 +143,14 @@ def ladder_table(found: CaseView) -> pd.DataFrame:
     for name in _RANKS:
         ranks = [row[name] for row in rows]
         if name in {"fused", "evidence", "agent"} or any(rank is not None for rank in ranks):
-            data[name.capitalize()] = pd.array(ranks, dtype="Int64")
+            data[_label(name)] = pd.array(ranks, dtype="Int64")
     data["Lost"] = [row["lost"] or "" for row in rows]
     data["Why"] = [cell(row["why"] or "") for row in rows]
     return pd.DataFrame(data)
+
+
+def _label(name: str) -> str:
+    return (name[0].upper() + name[1:]).replace("Bm25", "BM25").replace("bm25", "BM25")
 
 
 def _observed(run: Run, case: Case, page: str) -> None:

@@ -198,7 +198,7 @@ def test_a_case_of_the_address_is_shown_whole(open_page: OpenPage, folder: Path)
     assert "EVIDENCE_DROP: b fell out by document_limit" in words
     assert "1 of 5" in words
     ladder = next(d.value for d in at.dataframe if "Grade" in d.value)
-    assert ladder[["Document", "Bm25", "Fused"]].values.tolist() == [["b", 1, 2]]
+    assert ladder[["Document", "BM25", "Fused"]].values.tolist() == [["b", 1, 2]]
     assert ladder["Evidence"].isna().tolist() == [True]
     seen = next(d.value for d in at.dataframe if "Seen by the agent" in d.value)
     assert list(seen["Label"]) == ["unjudged", "unjudged"]
