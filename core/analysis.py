@@ -176,7 +176,7 @@ def _chinese(run: str) -> Iterator[str]:
 def _code(run: str) -> Iterator[str]:
     """A plain word gives its stem. Anything with joiners, digits or inner capitals gives itself whole and its parts."""
     if run.isalpha() and (run.islower() or run.isupper() or run.istitle()):
-        yield _stem(run.lower())
+        yield _whole(run.lower())
         return
     levels = [level.split(run) for level in _LEVELS]
     wholes = [run, *(version[1] for piece in levels[1] if (version := _VERSION.fullmatch(piece)))]

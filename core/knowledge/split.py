@@ -12,7 +12,7 @@ from core.knowledge.outline import Block, Kind
 # After a sentence, then after a clause, then at white space: the last such place inside the limit.
 _BREAKS: Final = (
     re.compile(r"\n\s*\n|\n"),
-    re.compile(r"[。！？；!?;…]+[”’」』）】)\]\"']*(?=.)|\.(?=\s)"),
+    re.compile(r"[。！？；!?;…]++[”’」』）】)\]\"']*+(?=.)|\.(?=\s)"),
     re.compile(r"[，、,:：]"),
     re.compile(r"\s"),
 )

@@ -116,6 +116,11 @@ def test_asking_words_are_left_out_only_where_others_remain() -> None:
     assert tokens("to be or") == ("to", "be", "or")
 
 
+@pytest.mark.parametrize("char", ["a", "9", "é", "я", "断", "가"])
+def test_an_endless_word_becomes_tokens_of_bounded_length(char: str) -> None:
+    assert 0 < max(map(len, tokens(char * 500))) <= 64
+
+
 def test_words_of_other_scripts_are_kept() -> None:
     assert tokens("привет 한국어 naïve") == ("привет", "한국어", "naïve")
 

@@ -52,6 +52,7 @@ def test_an_empty_body_is_an_empty_tree() -> None:
         ("# <svg onload=alert(3)>", "<svg onload=alert(3)>"),
         ("标题\n===", "标题"),
         ("标题\n---", "标题"),
+        ("甲 | 乙\n---", "甲 | 乙"),
     ],
 )
 def test_a_heading_is_read_as_its_words(line: str, heading: str) -> None:
