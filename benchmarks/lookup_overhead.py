@@ -156,6 +156,7 @@ def service(index: Any, embedder: Any, snapshot: Snapshot) -> LookupService:
             embedding={"query_cache": 0},
             retrieval={"branch_timeout": 30.0, "lookup_timeout": DEADLINE},
             quality={"reference_threshold": 0.0, "precise_threshold": 0.0},
+            knowledge={"drop_after_seconds": 0},  # nothing is dropped here
         ),
     )
 
