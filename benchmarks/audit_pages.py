@@ -119,7 +119,11 @@ def measure(engine: str, database: Database) -> None:
 
 
 def main() -> None:
-    print(f"{ROWS:,} rows; goals: last page at most {RATIO} of the first, p95 below {P95:.0f} ms")
+    load, cores = os.getloadavg()[0], os.cpu_count()
+    print(
+        f"{ROWS:,} rows; goals: last page at most {RATIO} of the first, p95 below {P95:.0f} ms; "
+        f"load of the machine {load:.1f} on {cores} cores"
+    )
     for engine, opened in (("SQLite", sqlite), ("MariaDB", mariadb)):
         try:
             with opened() as database:

@@ -28,8 +28,9 @@ from core.stores import Cursor
 
 T = TypeVar("T")
 MAX_LIMIT: Final = 1_000
-COUNTED: Final = 100_000
-"""Up to here a total is exact; beyond, counting costs more than it tells."""
+COUNTED: Final = 10_000
+"""Up to here a total is exact; beyond, counting costs more than it tells: a page that matches one record in thirty would
+read the index of a million to its end."""
 LISTED_CHARS: Final = 300
 BATCH: Final = 1_000
 WHOLE_BATCH: Final = 20
