@@ -202,7 +202,11 @@ class KnowledgeSettings(_Part):
         30.0, ge=2, le=3600, description="a rebuild whose holder is silent for so long is taken over"
     )
     drop_after_seconds: float = Field(
-        60.0, ge=0, le=86_400, description="an older generation is dropped when it has not served for so long"
+        60.0,
+        ge=0,
+        le=86_400,
+        description="an older generation is dropped when it has not served for so long; at least as long as a lookup "
+        "may take, or 0 for at once",
     )
 
     @model_validator(mode="after")
@@ -259,6 +263,19 @@ class Settings(_Part):
     evaluation: EvaluationSettings = EvaluationSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
     root: Path = Field(ROOT, exclude=True)
+
+    @model_validator(mode="after")
+    def _grace(self) -> Settings:
+        grace, longest = (
+            self.knowledge.drop_after_seconds,
+            max(self.retrieval.lookup_timeout, self.retrieval.warming_timeout),
+        )
+        if 0 < grace < longest:
+            raise ValueError(
+                f"knowledge.drop_after_seconds is {grace:g}, but a lookup may hold a generation for {longest:g} s "
+                "(retrieval.lookup_timeout, retrieval.warming_timeout): raise it, or set 0"
+            )
+        return self
 
     def path(self, value: str) -> Path:
         """``value`` as an absolute path, taken from the folder of ``settings.toml`` when relative."""
@@ -375,8 +392,9 @@ def _explain(exc: ValidationError) -> str:
         allowed = sorted(k for k in getattr(section, "model_fields", {}) if k != "root")
         text = f"{name}: no such setting; allowed here: {', '.join(allowed)}"
     else:
-        shown = "" if keys[-1] in _SECRET_KEYS or isinstance(first["input"], dict) else f" (got {first['input']!r})"
-        text = f"{name}: {first['msg'].removeprefix('Value error, ')}{shown}"
+        secret = not keys or keys[-1] in _SECRET_KEYS or isinstance(first["input"], dict)
+        shown = "" if secret else f" (got {first['input']!r})"
+        text = (f"{name}: " if name else "") + first["msg"].removeprefix("Value error, ") + shown
         hint = _description(keys)
         text += f"; {hint}" if hint else ""
     more = len(errors) - 1

@@ -102,3 +102,9 @@ def test_the_reference_of_settings_is_up_to_date_and_explains_every_key() -> Non
     written = (ROOT / "docs" / "SETTINGS.md").read_text(encoding="utf-8")
     assert written == describe() + "\n", "write it anew: python -m core settings --markdown > docs/SETTINGS.md"
     assert "|  |\n" not in written
+
+
+def test_an_older_generation_is_not_dropped_while_a_lookup_may_hold_it() -> None:
+    with pytest.raises(InvalidSettings, match=r"^knowledge\.drop_after_seconds is 5, but .* 30 s"):
+        load(None, {}, knowledge={"drop_after_seconds": 5})
+    assert load(None, {}, knowledge={"drop_after_seconds": 0}).knowledge.drop_after_seconds == 0

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from core.errors import BadInput
-from core.knowledge.rebuild.sources import STAGING, Sources
+from core.knowledge.rebuild.sources import STAGING, Sources, writing
 from core.knowledge.source import MAX_FILE_BYTES, MAX_KEY_BYTES, Rejected, SourceFile, doc_id_of, list_files
 
 
@@ -95,9 +95,11 @@ def from_bytes(contents: dict[str, bytes], sources: Sources, run_id: str) -> Int
     known = {f.doc_id: f for f in _uploaded(sources)}
     deleted: list[str] = []
     for name, data in named.items():
+        _check_place(sources.uploads, name)
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        with writing(sources.uploads):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
         stat = path.stat()
         doc_id = doc_id_of(name)
         files.append(SourceFile(path, name, doc_id, stat.st_size, stat.st_mtime_ns, uploaded=True))
@@ -106,6 +108,16 @@ def from_bytes(contents: dict[str, bytes], sources: Sources, run_id: str) -> Int
             deleted.append(known[doc_id].source)
     change = {"staged": staged, "deleted": deleted, "restored": sorted(f.doc_id for f in files), "folder": run_id}
     return Intake(tuple(files), change)
+
+
+def _check_place(uploads: Path, name: str) -> None:
+    """Raises BadInput when a file of that name cannot stand in ``uploads``: found out now, not at the switch."""
+    for parent in PurePosixPath(name).parents:
+        place = uploads / parent
+        if str(parent) != "." and (place.is_symlink() or (place.exists() and not place.is_dir())):
+            raise BadInput(f"{name}: {place} is no plain folder; give another name")
+    if (uploads / name).is_dir():
+        raise BadInput(f"{name}: there is a folder of that name in the uploads; give another name")
 
 
 def without(intake: Intake, rejected: Sequence[Rejected]) -> Intake:
@@ -129,7 +141,7 @@ def _named(path: Path, sources: Sources) -> tuple[list[SourceFile], list[Rejecte
             found = [_as(file, uploaded) for file in listing.files if file.path.resolve().is_relative_to(full)]
             if not found:
                 raise BadInput(f"{path}: no Markdown that a rebuild reads (README.md and hidden names are skipped)")
-            return found, [], True
+            return found, _below(listing.rejected, full.relative_to(root.resolve()).as_posix()), True
     if full.is_dir():
         listing = list_files(full)
         if not listing.files:
@@ -138,6 +150,10 @@ def _named(path: Path, sources: Sources) -> tuple[list[SourceFile], list[Rejecte
     name = checked_name(full.name)
     stat = full.stat()
     return [SourceFile(full, name, doc_id_of(name), stat.st_size, stat.st_mtime_ns)], [], False
+
+
+def _below(rejected: Sequence[Rejected], place: str) -> list[Rejected]:
+    return [r for r in rejected if place in (".", r.source) or r.source.startswith(place + "/")]
 
 
 def _as(file: SourceFile, uploaded: bool) -> SourceFile:

@@ -145,12 +145,13 @@ class Jobs:
         """The gate, the warm-up, the switch."""
         parts = self._parts
         if parts.gate is not None and parts.settings.knowledge.golden_gate and not skip_gate:
-            work.step(Step.GATE, "reviewed cases on the new generation")
+            work.step(Step.GATE, "reviewed cases on the new generation", state=GenerationState.VERIFIED)
             failures = parts.gate(generation.number, active.number if active else None)
             if failures:
                 more = f" [and {len(failures) - 1} more]" if len(failures) > 1 else ""
                 raise RebuildRefused(f"the new generation fails what the active one passes: {failures[0]}{more}")
-        work.step(Step.WARM, "loading the generation for its first lookup")
+        proven = generation.state if generation.state is GenerationState.VERIFIED else None
+        work.step(Step.WARM, "loading the generation for its first lookup", state=proven)
         parts.snapshots.of(generation.number)
         parts.index.warm(generation, timeout=parts.settings.retrieval.warming_timeout)
         work.step(Step.SWITCHING, f"switching to generation {generation.number}", state=GenerationState.SWITCHING)

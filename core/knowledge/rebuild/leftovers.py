@@ -116,7 +116,9 @@ class Leftovers:
         return self._clock.now() - datetime.fromisoformat(generation.activated_at) >= self._grace
 
     def _drop(self, generation: Generation, state: GenerationState) -> None:
-        facts: dict[str, Any] = {"dropped_at": self._clock.now().isoformat(timespec="seconds"), "held": False}
+        # its lists go too: the rows of generations stay for ever and are read together
+        facts: dict[str, Any] = {"held": False, "rejected": [], "warnings": [], "kept": []}
+        facts["dropped_at"] = self._clock.now().isoformat(timespec="seconds")
         self._store.set_state(self._alias, generation.number, state, **facts)
         self._store.discard(self._alias, generation.number)
         self._admin.drop(generation.collection, timeout=DROP_SECONDS)

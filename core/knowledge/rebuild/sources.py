@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from core.errors import BadInput
+from core.errors import BadInput, StoreUnavailable
 from core.knowledge.source import Rejected, SourceListing, list_files
 
 REMOVED_FILE: Final = ".removed.json"
@@ -33,8 +33,14 @@ class Sources:
     def listing(self) -> SourceListing:
         """Every file that belongs into the index. A removed document is among ``skipped`` with who removed it.
 
-        Raises BadInput when the source is no readable folder or the tombstones cannot be read.
+        Raises BadInput when the source is no readable folder, the tombstones cannot be read, or one folder lies inside
+        the other: then each upload would be two documents.
         """
+        root, uploads = self.root.resolve(), self.uploads.resolve()
+        if root != uploads and (uploads.is_relative_to(root) or root.is_relative_to(uploads)):
+            raise BadInput(
+                f"knowledge.uploads ({uploads}) and the source ({root}) lie inside each other; separate them"
+            )
         found = list_files(self.root, self.uploads)
         removed = self.removed()
         gone = [file for file in found.files if file.doc_id in removed]
@@ -66,6 +72,16 @@ def write_removed(uploads: Path, tombstones: Mapping[str, Mapping[str, str]]) ->
     part = uploads / f"{REMOVED_FILE}.{os.getpid()}"
     part.write_text(json.dumps(tombstones, ensure_ascii=False, indent=1, sort_keys=True), encoding="utf-8")
     os.replace(part, uploads / REMOVED_FILE)
+
+
+@contextmanager
+def writing(uploads: Path) -> Iterator[None]:
+    """Errors of the file system inside the block leave it as StoreUnavailable that names the folder."""
+    try:
+        yield
+    except OSError as exc:
+        reason = f"{exc.strerror or type(exc).__name__}: {exc.filename}"
+        raise StoreUnavailable(f"uploads folder {uploads} cannot be written ({reason}); mend it and try again") from exc
 
 
 def clear_staging(uploads: Path, run_id: str | None = None) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from core.errors import RagError, redact
-from core.knowledge.rebuild.sources import Sources, clear_staging, write_removed
+from core.knowledge.rebuild.sources import Sources, clear_staging, write_removed, writing
 from core.knowledge.rebuild.values import Step
 from core.model import Generation, GenerationState
 from core.ports import GenerationStore, IndexAdmin
@@ -36,9 +36,12 @@ class Switcher:
         return self.finish(number, announce)
 
     def finish(self, number: int, announce: Announce) -> Generation:
-        """What is left to do for a generation that is SWITCHING or ACTIVE; doing it twice changes nothing."""
+        """What is left to do for a generation that is SWITCHING; interrupted and done again it comes to the same."""
         announce(Step.UPLOADS, "uploads into place")
-        self._apply_uploads(self._store.facts(self._alias, number).get("uploads") or {})
+        if change := self._store.facts(self._alias, number).get("uploads"):
+            self._apply_uploads(change)
+            # once only: a roll-back to this generation must not undo what was done to the uploads since
+            self._store.set_state(self._alias, number, GenerationState.SWITCHING, uploads={})
         announce(Step.SWITCH, f"generation {number} becomes the active one")
         active = self._store.switch(self._alias, number)
         self.point(active, announce)
@@ -55,8 +58,10 @@ class Switcher:
     def _apply_uploads(self, change: Mapping[str, Any]) -> None:
         """``change``: ``staged`` (path in the staging folder -> name below uploads), ``deleted`` (names below uploads),
         ``removed`` (tombstones by document id to set), ``restored`` (document ids whose tombstone goes)."""
-        if not change:
-            return
+        with writing(self._uploads):
+            self._change(change)
+
+    def _change(self, change: Mapping[str, Any]) -> None:
         for staged, name in dict(change.get("staged") or {}).items():
             source, target = self._uploads / staged, self._uploads / name
             if source.exists():  # else an interrupted switch moved it already

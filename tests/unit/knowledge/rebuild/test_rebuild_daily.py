@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import BadInput, IndexNotReady, RebuildRefused
+from core.errors import BadInput, IndexNotReady, RebuildRefused, StoreUnavailable
 from core.knowledge.rebuild.intake import checked_name
 from core.model import evidence_key
 from tests.unit.knowledge.rebuild.rebuild_world import World
@@ -218,3 +218,36 @@ def test_tombstones_that_cannot_be_read_stop_a_rebuild_instead_of_bringing_docum
     with pytest.raises(BadInput, match=r"\.removed\.json"):
         built.service().rebuild("REBUILD", who="ann")
     assert built.found("alpha") == set()
+
+
+def test_a_place_where_no_file_can_stand_is_refused_before_anything_is_built(built: World) -> None:
+    built.service().upload("x.md/y.md", b"zebra", who="ann")
+    (built.uploads / "out").symlink_to(built.folder)
+    for name in ("x.md", "x.md/y.md/z.md", "out/a.md"):
+        with pytest.raises(BadInput):
+            built.service().upload(name, b"lion", who="ann")
+    assert built.found("lion") == set()
+    assert built.service().drift().current
+
+
+def test_an_uploads_folder_that_cannot_be_written_is_named(built: World) -> None:
+    built.uploads.write_text("a file stands where the folder belongs")
+    with pytest.raises(StoreUnavailable, match="uploads"):
+        built.service().upload("new.md", b"zebra", who="ann")
+    assert built.found("word") == {"a", "b"}
+
+
+def test_uploads_inside_the_source_are_refused_since_each_would_be_two_documents(built: World) -> None:
+    knowledge = built.settings.knowledge.model_copy(update={"uploads": str(built.source / "uploads")})
+    built.settings = built.settings.model_copy(update={"knowledge": knowledge})
+    with pytest.raises(BadInput, match="inside each other"):
+        built.service().rebuild("REBUILD", who="ann")
+
+
+def test_a_folder_of_the_source_lists_what_is_rejected_in_it(built: World) -> None:
+    built.write("deep/good.md", "zebra")
+    (built.source / "deep" / "link.md").symlink_to("/etc/hostname")
+    (built.source / "other.md").symlink_to("/etc/hostname")
+    outcome = built.service().ingest([built.source / "deep"], who="ann")
+    assert outcome.added == ("deep/good",)
+    assert [r.source for r in outcome.rejected] == ["deep/link.md"]

@@ -16,6 +16,7 @@ from core.knowledge.rebuild.verify import (
     first_parameters,
     measure_recall,
     more_probes,
+    own_words,
     true_distances,
 )
 from core.model import Generation, IndexRow, SearchFilter
@@ -175,3 +176,10 @@ def test_probes_double_until_every_list_is_probed() -> None:
     assert full.search_params == {"nprobe": 20}
     assert more_probes(full) is None
     assert more_probes(generation()) is None
+
+
+def test_a_chunk_is_asked_for_by_words_from_all_of_it() -> None:
+    text = " ".join(f"w{n}" for n in range(100)) + " w0 w1"
+    assert own_words(text).split() == [f"w{n}" for n in range(0, 100, 3)]
+    assert own_words("b a b") == "b a"
+    assert own_words("") == ""

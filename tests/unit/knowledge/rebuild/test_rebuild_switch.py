@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from core.errors import CheckFailed, NotConfirmed, NotFound, RebuildRefused
@@ -122,3 +124,30 @@ def test_a_held_generation_stays_held_when_the_gate_says_no(world: World) -> Non
         service.switch("SWITCH", who="ann")
     assert [g.number for g in service.status().held] == [held]
     assert service.switch("SWITCH", who="ann", skip_gate=True).generation == held
+
+
+def test_an_older_generation_goes_only_when_no_lookup_can_hold_it_any_more(world: World) -> None:
+    world.settings = world.settings.model_copy(
+        update={"knowledge": world.settings.knowledge.model_copy(update={"drop_after_seconds": 60.0})}
+    )
+    for word in ("alpha", "beta", "gamma"):
+        build(world, word)
+    assert world.collections() == ["biz_g1", "biz_g2", "biz_g3"]
+    assert world.service().recover() == []
+    world.clock.ahead = timedelta(seconds=61)
+    assert any("generation 1 (RETIRED) is gone" in line for line in world.service().recover())
+    assert world.collections() == ["biz_g2", "biz_g3"]
+    assert world.service().rollback("ROLLBACK", who="ann").generation == 2
+
+
+def test_a_roll_back_leaves_the_uploads_as_they_are(world: World) -> None:
+    build(world, "alpha")
+    world.service().upload("x.md", b"zebra", who="ann")
+    world.service().remove("x", who="ann")
+    world.service().upload("x.md", b"zebra again", who="ann")
+    world.service().rollback("ROLLBACK", who="ann")
+    assert world.found("zebra") == set()
+    assert (world.uploads / "x.md").read_bytes() == b"zebra again"
+    assert world.service().drift().added == ("x",)
+    world.service().rebuild("REBUILD", who="ann")
+    assert world.found("zebra") == {"x"}
