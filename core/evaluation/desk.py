@@ -132,7 +132,8 @@ class EvaluationDesk:
 
 
 class LiveEvaluation:
-    """The live half, over the evaluation's own index. ``alias`` is the one that ``generations`` knows it by."""
+    """The live half, over the evaluation's own index. ``alias`` is the one that ``generations`` knows it by; ``demands``
+    says what of the present settings the index was not built with."""
 
     def __init__(
         self,
@@ -144,8 +145,10 @@ class LiveEvaluation:
         embedder: Embedder,
         snapshots: SnapshotSource,
         generations: GenerationStore,
+        demands: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         self._desk = desk
+        self._demands = demands
         self._alias = alias
         self._lookups = lookups
         self._index = index
@@ -158,6 +161,8 @@ class LiveEvaluation:
         number = self._generations.active_number(self._alias)
         if number is None:
             return "the evaluation has no index"
+        for demand in self._demands():
+            return demand
         scan = read_documents(self._desk.places.seed)
         if not scan.documents:
             return f"no documents in {self._desk.places.seed}"
