@@ -27,6 +27,15 @@ DOCUMENTS = 12
 def world(tmp_path: Path) -> Iterator[World]:
     path = tmp_path / "own.db"
     made = World(tmp_path, index=MilvusIndex(str(path)), settings_over={"drop_after_seconds": 60.0})
+    # a busy machine is no failure of the switch: lookups may take their time
+    patience = {"branch_timeout": 60.0, "lookup_timeout": 60.0, "warming_timeout": 60.0}
+    made.settings = made.settings.model_copy(
+        update={
+            "retrieval": made.settings.retrieval.model_copy(update=patience),
+            "embedding": made.settings.embedding.model_copy(update={"timeout": 60.0}),
+            "audit": made.settings.audit.model_copy(update={"timeout": 60.0}),
+        }
+    )
     yield made
     made.index.close()
     made.close()
@@ -77,9 +86,9 @@ def test_lookups_during_rebuilds_never_fail_and_each_ends_on_the_generation_it_b
     for thread in threads:
         thread.join()
     lookups.close()
-    assert {o.result.evidence_status for o in outcomes} == {EvidenceStatus.READY}
-    assert not [o.error for o in outcomes if o.error is not None]
-    assert not [reason for o in outcomes for reason in o.result.retrieval_trace.degraded]
+    failed = [o for o in outcomes if o.error is not None or o.result.evidence_status is not EvidenceStatus.READY]
+    assert [f"{o.result.retrieval_trace.generation}: {o.error}" for o in failed] == []
+    assert {reason for o in outcomes for reason in o.result.retrieval_trace.degraded} == set()
     # the number of the generation is the number of its edition here
     assert all(seen(o) == {f"edition{o.result.retrieval_trace.generation:04d}x"} for o in outcomes)
     assert len({o.result.retrieval_trace.generation for o in outcomes}) > 1
