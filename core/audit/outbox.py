@@ -3,7 +3,8 @@ is told, delivered in order and removed afterwards by whichever process comes ne
 
 A file is ``{nanoseconds}-{process}-{count}.json``: a line with the SHA-256 of the rest, then the record. It appears
 under its name in one step, so there are no halves of files; one that does not fit its hash was damaged. Damaged files
-and records that the database refuses for good are set aside, named, and hold up nobody.
+and records that the database refuses for good are set aside, named, and hold up nobody; moved back into the folder
+they are tried again.
 """
 
 from __future__ import annotations

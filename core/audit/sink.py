@@ -198,7 +198,7 @@ class SqlAuditSink:
         """A first connection takes longer than a record may: it is made before the first record comes."""
         try:
             self._ledger.warm()
-        except RagError as exc:
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the next pass meets it again
             self._away = redact(exc, self._secrets)
 
     def _pass(self) -> bool:

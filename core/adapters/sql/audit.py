@@ -7,14 +7,14 @@ delivered already is known for certain.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import Column, Connection, Select, Table, and_, exists, func, or_, select
+from sqlalchemy import Column, Connection, Table, and_, bindparam, exists, func, or_, select
 from sqlalchemy.exc import IntegrityError
 
-from core.adapters.sql.bulk import insert
+from core.adapters.sql.bulk import Prepared, insert
 from core.adapters.sql.engine import Database
 from core.adapters.sql.rows import batches
 from core.adapters.sql.schema import upgrade
@@ -38,6 +38,17 @@ from core.errors import Busy, CheckFailed
 
 BATCH: Final = 200
 _PRUNED: Final = ("writer", "first_seq", "last_seq", "prev_hash", "last_hash", "invocation_id")
+_HEAD: Final = Prepared(
+    select(WRITER.c.writer, WRITER.c.seq, WRITER.c.row_hash, WRITER.c.seal, WRITER.c.key_id)
+    .where(WRITER.c.writer == bindparam("name"))
+    .with_for_update()
+)
+_KNOWN: Final = Prepared(select(INVOCATION.c.invocation_id).where(INVOCATION.c.invocation_id == bindparam("name")))
+_MOVE: Final = Prepared(
+    WRITER.update()
+    .where(WRITER.c.writer == bindparam("name"))
+    .values(seq=bindparam("to"), row_hash=bindparam("last"), seal=bindparam("sealed"), changed_at=bindparam("now"))
+)
 _EVENT: Final = [column for column in EVENT.columns if column.name != "id"]
 
 
@@ -64,8 +75,8 @@ class SqlLedger:
 
     def warm(self) -> None:
         def work(connection: Connection) -> None:
-            connection.execute(self._locked_head()).first()
-            connection.execute(_recorded([""])).first()
+            _HEAD.run(connection, name=self._writer).first()
+            _recorded(connection, [""])
 
         self._db.read(work)
 
@@ -127,7 +138,7 @@ class SqlLedger:
         by_id: dict[str, Entry] = {}
         for entry in entries:
             by_id.setdefault(entry.invocation_id, entry)
-        recorded = set(connection.execute(_recorded(by_id)).scalars())
+        recorded = _recorded(connection, list(by_id))
         fresh = [entry for name, entry in by_id.items() if name not in recorded]
         if not fresh:
             return Delivery(0, len(entries))
@@ -142,8 +153,8 @@ class SqlLedger:
             prev_hash = rows[-1]["row_hash"]
         insert(connection, INVOCATION, rows)
         self._beside(connection, fresh)
-        moved = {"seq": seq, "row_hash": prev_hash, "seal": self._hasher.seal(self._writer, seq, prev_hash)}
-        connection.execute(WRITER.update().where(WRITER.c.writer == self._writer), {**moved, "changed_at": now})
+        seal = self._hasher.seal(self._writer, seq, prev_hash)
+        _MOVE.run(connection, name=self._writer, to=seq, last=prev_hash, sealed=seal, now=now)
         return Delivery(len(fresh), len(entries) - len(fresh))
 
     def _beside(self, connection: Connection, fresh: Sequence[Entry]) -> None:
@@ -159,8 +170,7 @@ class SqlLedger:
 
     def _head(self, connection: Connection) -> Head:
         """The head, locked until the transaction ends; made with the first row."""
-        query = self._locked_head()
-        row = connection.execute(query).first()
+        row = _HEAD.run(connection, name=self._writer).first()
         if row is None:
             now = self._clock()
             first = {
@@ -173,11 +183,8 @@ class SqlLedger:
                 "changed_at": now,
             }
             insert(connection, WRITER, [first], ignore=True)
-            row = connection.execute(query).one()
+            row = _HEAD.run(connection, name=self._writer).one()
         return Head(row.writer, row.seq, row.row_hash, row.seal, row.key_id)
-
-    def _locked_head(self) -> Select[Any]:
-        return select(WRITER).where(WRITER.c.writer == self._writer).with_for_update()
 
     # ---------------------------------------------------------------------------------------- reading
 
@@ -242,8 +249,11 @@ class SqlLedger:
         return self._db.read(work)
 
 
-def _recorded(invocation_ids: Iterable[str]) -> Select[Any]:
-    return select(INVOCATION.c.invocation_id).where(INVOCATION.c.invocation_id.in_(list(invocation_ids)))
+def _recorded(connection: Connection, invocation_ids: Sequence[str]) -> set[str]:
+    if len(invocation_ids) == 1:
+        return set(_KNOWN.run(connection, name=invocation_ids[0]).scalars())
+    known = select(INVOCATION.c.invocation_id).where(INVOCATION.c.invocation_id.in_(invocation_ids))
+    return set(connection.execute(known).scalars())
 
 
 def _delete(connection: Connection, column: Column[Any], values: Sequence[Any]) -> int:

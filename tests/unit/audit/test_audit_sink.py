@@ -207,6 +207,15 @@ def test_content_and_secrets_are_those_of_the_settings(ledger: FakeLedger, tmp_p
     sink.close()
 
 
+def test_a_defect_at_the_start_does_not_end_the_background(ledger: FakeLedger, tmp_path: Path) -> None:
+    ledger.failure = TypeError("a defect")
+    sink = SqlAuditSink(ledger, tmp_path)  # type: ignore[arg-type]
+    until(lambda: sink.away == "a defect")
+    ledger.failure = None
+    until(lambda: sink.record(unique(), timeout=SOON).state == "recorded")
+    sink.close()
+
+
 def test_draining_by_hand_says_what_was_done_or_why_not(sink: SqlAuditSink, ledger: FakeLedger) -> None:
     assert sink.drain().delivered == 0
     ledger.failure = StoreUnavailable("away")
