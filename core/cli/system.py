@@ -98,6 +98,7 @@ def run_prepare(args: argparse.Namespace) -> int:
     from core.cli.index import build_sample
 
     with app() as built:
+        built.rebuild.recover()
         number = built.generations.active_number(built.settings.milvus.collection)
         if number is not None:
             emit(args, {"generation": number, "built": False}, f"index: generation {number} is active")
