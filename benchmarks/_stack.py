@@ -14,7 +14,7 @@ from typing import Any, Final
 from core.bootstrap import App
 from core.settings import Settings, load
 
-PATIENT: Final = {"branch_timeout": 60.0, "warming_timeout": 120.0, "lookup_timeout": 300.0}  # figures, not deadlines
+PATIENT: Final = {"branch_timeout": 30.0, "warming_timeout": 60.0, "lookup_timeout": 60.0}  # figures, not deadlines
 
 
 def provider(default: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +37,7 @@ class Coverage:
     total: int
 
 
+@lru_cache(maxsize=512)  # the texts of one lookup, which judge, context and loss each ask for
 def normalise(text: str) -> str:
     """Text as anchors and keywords are compared: NFKC, case folded, white space as one blank."""
     return " ".join(unicodedata.normalize("NFKC", text).split()).casefold()

@@ -7,7 +7,7 @@ Unjudged results count as not relevant, a rule that is part of the report, with 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any, Final
@@ -29,6 +29,7 @@ DEFINITIONS: Final[Mapping[str, str]] = {
     "unjudged_ratio@k": "1 - judged@k",
     "union": "hit and recall of the union of both branches' top k; a union has no order, so no other metric",
 }
+_CAPPED = ("recall@", "precision@")
 _ONLY_SCORED = ("judged@", "unjudged_ratio@", "precision_on_judged@")
 
 
@@ -67,26 +68,27 @@ class Scores:
 
     def mean(self, name: str, queries: Iterable[str] | None = None) -> Mean:
         """The mean of one metric over ``queries`` (default: all). Diagnostics (judged@k …) have no failures as 0."""
-        wanted = (
-            self.queries if queries is None else tuple(q for q in queries if q in self.per_query or q in self._failed)
-        )
-        failed = sum(q in self._failed for q in wanted)
-        values = [v for q in wanted if q in self.per_query and (v := self.per_query[q].get(name)) is not None]
-        if not values and not failed:
-            return Mean(name, None, None, 0, failed, len(wanted), reason="no query with a value")
-        scored = fmean(values) if values else None
-        whole = scored if name.startswith(_ONLY_SCORED) else sum(values) / (len(values) + failed)
-        ceilings = [self.ceilings[q].get(name, 1.0) for q in wanted if q in self.ceilings]
-        ceiling = fmean(ceilings) if ceilings else 1.0
-        return Mean(name, whole, scored, len(values), failed, len(wanted), ceiling=ceiling if ceiling < 1.0 else None)
+        return next(self._means((name,), queries))
 
     def means(self, queries: Iterable[str] | None = None) -> tuple[Mean, ...]:
-        listed = None if queries is None else tuple(queries)
-        return tuple(self.mean(name, listed) for name in metric_names(self.ks))
+        return tuple(self._means(metric_names(self.ks), queries))
 
-    @property
-    def _failed(self) -> frozenset[str]:
-        return frozenset(self.failed)
+    def _means(self, names: Sequence[str], queries: Iterable[str] | None) -> Iterator[Mean]:
+        gone = frozenset(self.failed)
+        wanted = [q for q in (self.queries if queries is None else queries) if q in self.per_query or q in gone]
+        failed = sum(q in gone for q in wanted)
+        rows = [self.per_query[q] for q in wanted if q in self.per_query]
+        best = [self.ceilings[q] for q in wanted if q in self.ceilings]
+        for name in names:
+            values = [value for row in rows if (value := row.get(name)) is not None]
+            if not values and not failed:
+                yield Mean(name, None, None, 0, failed, len(wanted), reason="no query with a value")
+                continue
+            scored = fmean(values) if values else None
+            whole = scored if name.startswith(_ONLY_SCORED) else sum(values) / (len(values) + failed)
+            ceiling = fmean([row.get(name, 1.0) for row in best]) if best and name.startswith(_CAPPED) else 1.0
+            limit = ceiling if ceiling < 1.0 else None
+            yield Mean(name, whole, scored, len(values), failed, len(wanted), ceiling=limit)
 
 
 def metric_names(ks: Sequence[int]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from core.errors import InvalidCases
@@ -154,10 +155,15 @@ def observe(data: Mapping[str, Any]) -> Observed:
 def snake_keys(data: Any) -> Any:
     """``data`` with every object key in snake case, values untouched."""
     if isinstance(data, Mapping):
-        return {_CAMEL.sub(r"_\1", str(key)).lower(): snake_keys(value) for key, value in data.items()}
+        return {_snake(str(key)): snake_keys(value) for key, value in data.items()}
     if isinstance(data, list | tuple):
         return [snake_keys(value) for value in data]
     return data
+
+
+@lru_cache(maxsize=1024)
+def _snake(key: str) -> str:
+    return _CAMEL.sub(r"_\1", key).lower()
 
 
 def _piece(item: Any, rank: int) -> Piece:
