@@ -33,7 +33,7 @@ from core.adapters.telemetry import TelemetrySink
 from core.analysis import ANALYSIS_VERSION
 from core.audit.sink import SqlAuditSink
 from core.clock import SystemClock
-from core.documents import Documents
+from core.documents import Documents, Restored
 from core.errors import InvalidSettings, RagError, Unavailable, redact
 from core.evaluation.calibration_file import CalibrationFile
 from core.evaluation.desk import EvaluationDesk, LiveEvaluation
@@ -80,9 +80,9 @@ class App:
     def alias(self) -> str:
         return self.settings.milvus.collection
 
-    def evidence_text(self, stored: StoredTrace) -> dict[str, str | None]:
-        """See ``Documents.evidence_text``."""
-        return self.documents.evidence_text(stored)
+    def restored(self, stored: StoredTrace) -> Restored:
+        """See ``Documents.restored``."""
+        return self.documents.restored(stored)
 
     def start(self) -> None:
         """What a long-running process does beside its first page: finishes or discards what a crash left, delivers
@@ -233,6 +233,7 @@ def build_evaluation(settings: Settings) -> tuple[App, EvaluationDesk, LiveEvalu
         embedder=app.embedder,
         snapshots=app.snapshots,
         generations=app.generations,
+        demands=lambda: app.rebuild.drift().demands,
     )
     return app, desk, live
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import streamlit as st
 
-from core.model import Candidate, PackedSource
+from core.model import Candidate, EvidenceStatus, PackedSource
 from pages.parts import boxes, look, reading, waterfall
 from pages.parts.numbers import NONE, count, score
 from pages.parts.text import literal, visible
@@ -66,13 +66,18 @@ def _agent(view: View, page: str) -> None:
     if shape == "JSON":
         st.code(visible(reading.json_text(tool), TEXT_CHARS), language="json", wrap_lines=True)
         return
-    if not tool.evidence:
+    if tool.evidence_status is EvidenceStatus.ERROR:
+        boxes.empty("No answer", "The agent is told that the lookup failed, not that there is no evidence.")
+    elif not tool.evidence:
         boxes.empty("No evidence", "The agent is told so, and to go on with logs, metrics and alerts.")
     for number, piece in enumerate(tool.evidence, 1):
         with st.container(border=True):
             st.markdown(f"**{number}.** {literal(piece.title or piece.source)}")
             st.caption(f"{literal(piece.document_id)} · {literal(piece.source)} · {literal(piece.breadcrumb)}")
-            st.code(visible(piece.excerpt, TEXT_CHARS), language=None, wrap_lines=True)
+            if piece.excerpt:
+                st.code(visible(piece.excerpt, TEXT_CHARS), language=None, wrap_lines=True)
+            else:
+                st.caption("This text is not stored, and not read back: see the remark at the top.")
 
 
 def _pack(view: View, page: str) -> None:
@@ -115,16 +120,17 @@ def _query(view: View) -> None:
     if plan is None:
         st.caption("The query was refused before it was rewritten.")
         return
+    absent = "none" if plan.original_query else "not stored"
     rows = (
-        ("As asked", plan.original_query),
-        ("Normalised", plan.normalized_query),
-        ("Searched (rewritten)", plan.rewritten_query),
+        ("As asked", plan.original_query or view.result.query or absent),
+        ("Normalised", plan.normalized_query or absent),
+        ("Searched (rewritten)", plan.rewritten_query or absent),
         ("Category filter", plan.l0.category_filter or "none"),
         ("Domain hints", ", ".join(plan.l0.domain_hints) or "none"),
-        ("Matched keywords", ", ".join(plan.l0.matched_keywords) or "none"),
-        ("Entities", ", ".join(plan.l0.entities) or "none"),
-        ("Aliases", ", ".join(f"{alias} → {term}" for alias, term in plan.l0.aliases) or "none"),
-        ("Titles", ", ".join(plan.l0.l0_titles) or "none"),
+        ("Matched keywords", ", ".join(plan.l0.matched_keywords) or absent),
+        ("Entities", ", ".join(plan.l0.entities) or absent),
+        ("Aliases", ", ".join(f"{alias} → {term}" for alias, term in plan.l0.aliases) or absent),
+        ("Titles", ", ".join(plan.l0.l0_titles) or absent),
         ("L0", plan.l0_status.value + (f": {plan.reason}" if plan.reason else "")),
     )
     _facts(rows)

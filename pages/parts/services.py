@@ -21,6 +21,7 @@ from pages.parts.result import View
 
 if TYPE_CHECKING:
     from core.bootstrap import App
+    from core.model import LookupResult
     from core.stores import StoredTrace
 
 REMEMBERED = 32
@@ -111,12 +112,20 @@ def view(app: App, trace_id: str) -> View:
         raise NotFound(
             "no lookup with this id is recorded: it never was, or it was pruned, or it still waits in the outbox"
         )
-    result, asked = stored.result, None
+    found = app.restored(stored)
+    result, asked = found.result, None
     if not result.query:
         asked = app.history.get(trace_id)
-        result = replace(result, query=asked.query if asked else "")
-    texts = app.evidence_text(stored)
-    return views().keep(View(result, texts=texts, note=_not_stored(stored, asked is not None)))
+        result = _asked(result, asked.query if asked else "")
+    return views().keep(View(result, texts=found.texts, note=_not_stored(stored, asked is not None)))
+
+
+def _asked(result: LookupResult, query: str) -> LookupResult:
+    """``result`` with its question; the agent's answer repeats it as far as the projection let it through."""
+    tool, report = result.tool_result, result.projection
+    if tool and report and not tool.query and len(query) == report.query_chars_before:
+        tool = replace(tool, query=query[: report.query_chars_after])
+    return replace(result, query=query, tool_result=tool)
 
 
 def _not_stored(stored: StoredTrace, asked: bool) -> str:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
+from core.documents import Restored
 from core.errors import InvalidQuery, RagError
 from core.lookup_request import LookupOutcome, LookupRequest
 from core.model import Document, EvidenceStatus, LookupResult
@@ -127,6 +128,5 @@ class FakeApp:
         )
         return SimpleNamespace(all=lambda: listed, chunks=lambda doc_id: [chunk] if doc_id.startswith("redis") else [])
 
-    def evidence_text(self, stored: StoredTrace) -> Mapping[str, str | None]:
-        del stored
-        return self.texts
+    def restored(self, stored: StoredTrace) -> Restored:
+        return Restored(stored.result, dict(self.texts))
