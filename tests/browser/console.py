@@ -43,7 +43,7 @@ class House:
             "RAG__EMBEDDING__CALIBRATION": str(self.root / "calibration.json"),
             "RAG__EMBEDDING__TIMEOUT": "60",
             "RAG__RETRIEVAL__BRANCH_TIMEOUT": "30",
-            "RAG__RETRIEVAL__LOOKUP_TIMEOUT": "90",
+            "RAG__RETRIEVAL__LOOKUP_TIMEOUT": "55",
             "RAG__KNOWLEDGE__SOURCE": str(self.source),
             "RAG__KNOWLEDGE__UPLOADS": str(self.root / "uploads"),
             "RAG__KNOWLEDGE__SHIPPED_VECTORS": str(self.root / "no-vectors"),
