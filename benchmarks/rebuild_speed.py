@@ -11,11 +11,57 @@ from core.bootstrap import build
 
 DOCUMENTS: Final = 100
 SECTIONS: Final = 10
-_WORDS: Final = (
-    "连接池 耗尽 超时 主从 延迟 消费者 积压 磁盘 水位 证书 过期 节点 驱逐 慢查询 锁等待 回滚 扩容 限流 熔断 告警 "
-    "connection pool exhausted timeout replica lag consumer backlog disk pressure certificate expired evicted node "
-    "slow query lock wait rollback scale throttle breaker alert check restart verify metric threshold owner"
-).split()  # noqa: SIM905 - words read better than a list of literals
+_WORDS: Final = [
+    "连接池",
+    "耗尽",
+    "超时",
+    "主从",
+    "延迟",
+    "消费者",
+    "积压",
+    "磁盘",
+    "水位",
+    "证书",
+    "过期",
+    "节点",
+    "驱逐",
+    "慢查询",
+    "锁等待",
+    "回滚",
+    "扩容",
+    "限流",
+    "熔断",
+    "告警",
+    "connection",
+    "pool",
+    "exhausted",
+    "timeout",
+    "replica",
+    "lag",
+    "consumer",
+    "backlog",
+    "disk",
+    "pressure",
+    "certificate",
+    "expired",
+    "evicted",
+    "node",
+    "slow",
+    "query",
+    "lock",
+    "wait",
+    "rollback",
+    "scale",
+    "throttle",
+    "breaker",
+    "alert",
+    "check",
+    "restart",
+    "verify",
+    "metric",
+    "threshold",
+    "owner",
+]
 
 
 def main() -> None:
