@@ -79,13 +79,13 @@ class SqlAuditLog:
             found = look(connection, where, limit, before=before, after=after, upwards=upwards)
             if after is not None and found.on is None:  # the top was reached: the newest page, full
                 found = look(connection, where, limit)
-                return _page(connection, where, found, newer=None, older=found.on)
+                return _page(connection, where, found, limit, newer=None, older=found.on)
             if upwards:
                 found = Found(found.rows[::-1], found.on)
                 older = cursor(found.rows[-1]) if found.rows and after is not None else after
-                return _page(connection, where, found, newer=found.on, older=older)
+                return _page(connection, where, found, limit, newer=found.on, older=older)
             newer = cursor(found.rows[0]) if found.rows and before is not None else before
-            return _page(connection, where, found, newer=newer, older=found.on)
+            return _page(connection, where, found, limit, newer=newer, older=found.on)
 
         return self._db.read(work)
 
@@ -151,10 +151,10 @@ class SqlAuditLog:
 
 
 def _page(
-    connection: Connection, where: AuditFilter, found: Found, *, newer: Cursor | None, older: Cursor | None
+    connection: Connection, where: AuditFilter, found: Found, limit: int, *, newer: Cursor | None, older: Cursor | None
 ) -> AuditPage:
-    if newer is None and older is None:  # all of them stand on the page: nothing is counted again
-        total, exact = len(found.rows), True
+    if newer is None and (older is None or len(found.rows) < limit):  # what could be counted stands on the page
+        total, exact = len(found.rows), older is None
     else:
         total, exact = counted(connection, where, COUNTED)
     rows = tuple(_row(row, listed=True) for row in _ordered(connection, _LISTED, found.rows))

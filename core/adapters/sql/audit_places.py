@@ -13,7 +13,7 @@ from core.adapters.sql.tables import INVOCATION
 from core.audit.query import AuditFilter
 from core.stores import Cursor
 
-LOOKED_AT: Final = 200_000
+LOOKED_AT: Final = 50_000
 """Rows that one call reads whole to find those that no index knows."""
 Place = Row[*tuple[Any, ...]]
 _KEYS: Final = (INVOCATION.c.created_at, INVOCATION.c.id)
