@@ -14,7 +14,7 @@ from core.analysis import search_text
 from core.errors import BadInput, NotFound
 from core.evaluation.baseline import Baseline, accept, diff_baseline, load_baseline, write_diff, write_text
 from core.evaluation.calibrate import Calibration, JudgedQuery, calibrate, judged_query
-from core.evaluation.cases import Case, CaseSet, load_cases
+from core.evaluation.cases import Case, CaseSet, GoldPassage, RequiredFact, load_cases
 from core.evaluation.compare import Comparison, compare
 from core.evaluation.difference import Difference
 from core.evaluation.fixtures import (
@@ -260,13 +260,15 @@ class LiveEvaluation:
                     if known
                     else IndexedDocument(doc_id, 0)
                 )
+            given: list[GoldPassage | RequiredFact] = [*case.gold_passages, *case.required_facts]
+            labels = {(label.path, label.anchor): label for label in given}
             passages = tuple(
                 IndexedPassage(
-                    gold.path,
-                    gold.anchor,
-                    tuple(key for key, text in texts.get(gold.doc_id, ()) if normalise(gold.anchor) in text),
+                    label.path,
+                    label.anchor,
+                    tuple(key for key, text in texts.get(label.doc_id, ()) if normalise(label.anchor) in text),
                 )
-                for gold in case.gold_passages
+                for label in labels.values()
             )
             return Probe(depth, _deep(dense), _deep(bm25), tuple(documents), passages)
 

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from core.evaluation.baseline import Baseline, diff_baseline
 from core.evaluation.difference import CaseChange, Difference, Drop, thin_labels
-from core.evaluation.judge import CaseStatus
+from core.evaluation.judge import WAY, CaseStatus
 from core.evaluation.loss import UNJUDGED_LIMIT
-from core.evaluation.report import CaseRow, Report
+from core.evaluation.report import Report
 from core.evaluation.stages import RankedStage
+from core.evaluation.way import FALLBACK, RETRIEVE
+from core.model import Stage
 
 MAX_DROP: Final = 0.4
+Stages = Mapping[str, str | None]
+_NAMES: Final = {
+    RankedStage.BM25: Stage.BM25.value,
+    RankedStage.DENSE: Stage.DENSE.value,
+    RankedStage.UNION: RETRIEVE,
+    RankedStage.FUSED: Stage.FUSE.value,
+    RankedStage.RERANKED: Stage.RERANK.value,
+    RankedStage.EVIDENCE: Stage.EVIDENCE.value,
+    RankedStage.CONTEXT: Stage.PACK.value,
+    RankedStage.PROJECTED: Stage.PROJECT.value,
+}
 _DEEP = (RankedStage.FUSED,)
 _FINAL = (RankedStage.EVIDENCE, RankedStage.CONTEXT, RankedStage.PROJECTED)
 
 
 @dataclass(frozen=True, slots=True)
 class GateReason:
+    """``stage`` bears the name of the pipeline's stage (or ``retrieve``, ``gate``, ``fallback``, ``labels`` …)."""
+
     rule: str
     text: str
     case_id: str | None = None
@@ -52,13 +67,13 @@ def gate(
     ``max_drop``: how far recall, hit or nDCG of one reviewed case may fall at the fused list (deepest k), evidence,
     context or projection (first k), even when every mean holds; a fall on thin labels does not count.
     """
-    reasons = [*_of_the_run(report), *_of_the_cases(report)]
-    diff = None
-    if baseline is None:
+    diff = diff_baseline(report, baseline, unjudged_limit) if baseline is not None else None
+    at = _stages(report, baseline, diff)
+    reasons = [*_of_the_run(report), *_of_the_cases(report, at)]
+    if baseline is None or diff is None:
         reasons.append(GateReason("missing_baseline", "there is no baseline; review this run and accept it"))
     else:
-        diff = diff_baseline(report, baseline, unjudged_limit)
-        reasons += _of_the_difference(report, baseline, diff, max_drop, unjudged_limit)
+        reasons += _of_the_difference(report, baseline, diff, at, max_drop, unjudged_limit)
     stages: dict[str, int] = {}
     for reason in reasons:
         if reason.stage:
@@ -74,10 +89,10 @@ def _of_the_run(report: Report) -> Iterable[GateReason]:
         yield GateReason("stale_fixture", item.reason, item.case_id)
     for table in report.stages:
         for case_id, count in table.duplicates.items():
-            yield GateReason("duplicate_in_run", f"{count} keys stand twice", case_id, table.stage.value)
+            yield GateReason("duplicate_in_run", f"{count} keys stand twice", case_id, _NAMES[table.stage])
 
 
-def _of_the_cases(report: Report) -> Iterable[GateReason]:
+def _of_the_cases(report: Report, at: Stages) -> Iterable[GateReason]:
     if not any(row.gates for row in report.rows):
         yield GateReason("nothing_reviewed", "no case is reviewed, so nothing is guarded; review some")
     for row, verdict in zip(report.rows, report.verdicts, strict=True):
@@ -87,13 +102,13 @@ def _of_the_cases(report: Report) -> Iterable[GateReason]:
             yield GateReason("task_failed", verdict.reason or "the lookup failed", row.case_id)
         elif row.gates and row.passed is not True:
             text = "; ".join(row.failures) or "nothing could be judged"
-            yield GateReason("reviewed_case_failed", text, row.case_id, _stage_of(row))
+            yield GateReason("reviewed_case_failed", text, row.case_id, at[row.case_id])
         for name in verdict.invalid_scores:
             yield GateReason("invalid_score", name, row.case_id)
 
 
 def _of_the_difference(
-    report: Report, baseline: Baseline, diff: Difference, max_drop: float, unjudged_limit: float
+    report: Report, baseline: Baseline, diff: Difference, at: Stages, max_drop: float, unjudged_limit: float
 ) -> Iterable[GateReason]:
     if not diff.comparable:
         for field in diff.differing:
@@ -107,25 +122,33 @@ def _of_the_difference(
             yield GateReason("case_missing", "the baseline has it, this run does not", change.case_id)
             continue
         if change.case_id in approved and row.passed is not True:
-            yield GateReason("regressed", change.text, change.case_id, change.first_stage or _stage_of(row))
+            yield GateReason("regressed", change.text, change.case_id, at[row.case_id])
         if row.gates and row.known and not thin_labels(row, report.identity.ks[0], unjudged_limit):
-            yield from _dropped(change, report.identity.ks, max_drop)
+            yield from _dropped(change, at[row.case_id], report.identity.ks, max_drop)
 
 
-def _dropped(change: CaseChange, ks: tuple[int, ...], max_drop: float) -> Iterable[GateReason]:
+def _dropped(change: CaseChange, at: str | None, ks: tuple[int, ...], max_drop: float) -> Iterable[GateReason]:
     watched = {(stage.value, f"recall@{ks[-1]}") for stage in _DEEP}
     watched |= {(stage.value, f"{name}@{ks[0]}") for stage in _FINAL for name in ("recall", "hit", "ndcg")}
     falls: list[Drop] = [d for d in change.moved if (d.stage, d.metric) in watched and d.delta < -max_drop]
     if falls:
         worst = min(falls, key=lambda drop: drop.delta)
         text = f"{worst.metric} of the {worst.stage} fell from {worst.before:.3f} to {worst.now:.3f}"
-        yield GateReason(
-            "query_drop", f"{text} (limit {max_drop:g})", change.case_id, change.first_stage or worst.stage
-        )
+        yield GateReason("query_drop", f"{text} (limit {max_drop:g})", change.case_id, at)
 
 
-def _stage_of(row: CaseRow) -> str | None:
-    """Where a failing case went wrong: the way it took (attempt, fallback), else the layer of its first loss."""
-    if any(text.startswith(("expectedSelectedAttempt", "expectedFallbackReason")) for text in row.failures):
-        return "fallback"
-    return row.loss_layer
+def _stages(report: Report, baseline: Baseline | None, diff: Difference | None) -> Stages:
+    """Where each case went wrong, in this order of trust: the stage that sent it another way than expected, or than
+    in the baseline; the first stage whose metrics fell; the layer of its first loss; what the failed field tells."""
+    before = {row.case_id: row for row in baseline.rows} if baseline is not None else {}
+    fell = {change.case_id: change.first_stage for change in diff.changes} if diff is not None else {}
+    found: dict[str, str | None] = {}
+    for row, verdict in zip(report.rows, report.verdicts, strict=True):
+        old = before.get(row.case_id)
+        way = next((failure.stage for failure in verdict.failures if failure.field in WAY), None)
+        if way is None and old is not None and (old.attempt, old.fallback) != (row.attempt, row.fallback):
+            way = FALLBACK
+        metric = fell.get(row.case_id)
+        field = next((failure.stage for failure in verdict.failures if failure.stage), None)
+        found[row.case_id] = way or (_NAMES[RankedStage(metric)] if metric else row.loss_layer or field)
+    return found

@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from core.evaluation.cases import NONE, Case, CaseSet
 from core.evaluation.fixtures import Fixture, FixtureSet
 from core.evaluation.gold import normalise, relevance
 from core.evaluation.observed import Observed
-from core.model import EvidenceStatus
+from core.evaluation.way import stage_of_way, too_few
+from core.model import EvidenceStatus, Stage
+
+WAY: Final = ("expectedSelectedAttempt", "expectedFallbackReason")
 
 
 class CaseStatus(StrEnum):
@@ -38,10 +42,11 @@ class HitLevel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An expectation that was not met: the field of the case, and a sentence."""
+    """An expectation that was not met: the field of the case, a sentence, and the stage, where the field tells it."""
 
     field: str
     text: str
+    stage: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +136,19 @@ def _failures(case: Case, observed: Observed) -> Iterable[Failure]:
     yield from _forbidden(case, observed)
     if missing := _missing_keywords(case, observed):
         where = "what the agent reads" if observed.agent is not None else "the evidence"
-        yield Failure("expectedKeywords", f"not in {where}: {_list(missing)}")
+        found = not _absent(missing, (piece.content for piece in observed.evidence))
+        stage = Stage.PROJECT if found else Stage.EVIDENCE
+        yield Failure("expectedKeywords", f"not in {where}: {_list(missing)}", stage.value)
     trails = [normalise(piece.breadcrumb) for piece in observed.evidence]
     for breadcrumb in case.expected_breadcrumbs:
         if not any(normalise(breadcrumb) in trail for trail in trails):
-            yield Failure("expectedBreadcrumbs", f"no evidence stands under {breadcrumb!r}")
+            text = f"no evidence stands under {breadcrumb!r}"
+            yield Failure("expectedBreadcrumbs", text, Stage.EVIDENCE.value)
     yield from _path(case, observed)
     count, least = len(observed.evidence), case.min_evidence_count or 0
     if count < least:
-        yield Failure("minEvidenceCount", f"{count} pieces of evidence, at least {least} are expected")
+        text = f"{count} pieces of evidence, at least {least} are expected"
+        yield Failure("minEvidenceCount", text, too_few(observed, least))
     rank, most = first_expected_rank(case, observed), case.first_expected_rank_max
     if most is not None and (rank is None or rank > most):
         seen = "in no place" if rank is None else f"at rank {rank}"
@@ -157,15 +166,18 @@ def _wanted(case: Case, observed: Observed) -> Iterable[Failure]:
             if not pieces:
                 yield Failure(field, f"{name} is not among the {len(observed.evidence)} pieces of evidence")
             elif shown is not None and not any(piece.key in shown for piece in pieces):
-                yield Failure(field, f"{name} is among the evidence, but the projection cut it before the agent")
+                text = f"{name} is among the evidence, but the projection cut it before the agent"
+                yield Failure(field, text, Stage.PROJECT.value)
 
 
 def _forbidden(case: Case, observed: Observed) -> Iterable[Failure]:
     for rank, piece in enumerate(observed.evidence, start=1):
         if piece.doc_id in case.must_not_doc_ids:
-            yield Failure("mustNotDocIds", f"{piece.doc_id} stands at rank {rank} and must not")
+            text = f"{piece.doc_id} stands at rank {rank} and must not"
+            yield Failure("mustNotDocIds", text, Stage.EVIDENCE.value)
         if piece.source in case.must_not_sources:
-            yield Failure("mustNotSources", f"{piece.source} stands at rank {rank} and must not")
+            text = f"{piece.source} stands at rank {rank} and must not"
+            yield Failure("mustNotSources", text, Stage.EVIDENCE.value)
 
 
 def _path(case: Case, observed: Observed) -> Iterable[Failure]:
@@ -176,7 +188,8 @@ def _path(case: Case, observed: Observed) -> Iterable[Failure]:
     )
     for field, wanted, seen in pairs:
         if wanted is not None and wanted != (seen or NONE):
-            yield Failure(field, f"{seen or 'none'} instead of {'none' if wanted == NONE else wanted}")
+            stage = stage_of_way(case, observed) if field in WAY else None
+            yield Failure(field, f"{seen or 'none'} instead of {'none' if wanted == NONE else wanted}", stage)
 
 
 def _observations(case: Case, observed: Observed) -> Iterable[Failure]:
@@ -195,8 +208,12 @@ def _missing_keywords(case: Case, observed: Observed) -> list[str]:
     texts = [text for _, text in observed.agent] if observed.agent is not None else []
     if observed.agent is None:
         texts = [piece.content for piece in observed.evidence]
+    return _absent(case.expected_keywords, texts)
+
+
+def _absent(keywords: Iterable[str], texts: Iterable[str]) -> list[str]:
     text = normalise("\n".join(texts))
-    return [keyword for keyword in case.expected_keywords if normalise(keyword) not in text]
+    return [keyword for keyword in keywords if normalise(keyword) not in text]
 
 
 def _keywords(case: Case, observed: Observed) -> tuple[int, int]:

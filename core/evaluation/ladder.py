@@ -7,7 +7,7 @@ the paper does not have (evidence limits, retry, projection).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -131,6 +131,16 @@ def climb(case: Case, fixture: Fixture, observed: Observed, doc_id: str) -> Ladd
         lost=lost,
         contributing=(*others, *_one_branch_only(attempt, rows, doc_id)),
     )
+
+
+def chunk_loss(observed: Observed, keys: Sequence[str]) -> Loss:
+    """Where the chunks ``keys``, none of which is evidence, were lost: the one that went furthest speaks for all."""
+    rows = [row for row in observed.selected.rows if row.key in keys] if observed.selected else []
+    if not rows:
+        doc_id = keys[0].partition("#")[0]
+        return Loss(LossCode.CANDIDATE_MISS, f"no branch returned {', '.join(keys)}", None, doc_id)
+    furthest = max(rows, key=_distance)
+    return replace(_by_drop_reason(observed, furthest, furthest.key), doc_id=furthest.doc_id)
 
 
 def _lost(

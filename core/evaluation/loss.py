@@ -15,12 +15,13 @@ from core.evaluation.cases import Case
 from core.evaluation.context import missing_facts
 from core.evaluation.fixtures import Fixture
 from core.evaluation.gold import necessary, normalise, relevance, relevant
-from core.evaluation.ladder import ORDER, Ladder, Loss, LossCode, climb
+from core.evaluation.ladder import ORDER, Ladder, Loss, LossCode, chunk_loss, climb
 from core.evaluation.observed import Observed
 
 UNJUDGED_LIMIT: Final = 0.5
 DEPTH: Final = 5
 _SETTLED = {"adjudicated", "agreed", "resolved", "final", "complete"}
+_ONE_BRANCH: Final = (LossCode.LEXICAL_MISS, LossCode.SEMANTIC_MISS)
 _OPEN = {"disputed", "pending", "conflict", "open"}
 
 
@@ -38,6 +39,15 @@ class CaseLoss:
     ladders: tuple[Ladder, ...] = ()
     counts: bool = True
     reason: str | None = None
+
+    @property
+    def layer(self) -> str | None:
+        """Where the primary loss happened. Evidence that is incomplete was lost where what contributes to it was, a
+        miss of one branch only aside."""
+        if self.primary is None or self.primary.code is not LossCode.EVIDENCE_INCOMPLETE:
+            return self.primary.layer if self.primary else None
+        parts = [loss.layer for loss in self.contributing if loss.code not in _ONE_BRANCH]
+        return parts[0] if parts else self.primary.layer
 
 
 def first_loss(
@@ -142,16 +152,20 @@ def _facts(
         gone = missing_facts(case, text)
         if gone:
             sentence = f"the {name} covers {total - len(gone)} of {total} required facts; missing: {gone[0]}"
-            more = (because,) if because else tuple(_split_by_chunking(case, fixture))
+            more = (because,) if because else tuple(_chunks_of_facts(case, fixture, observed, gone))
             return Loss(LossCode.EVIDENCE_INCOMPLETE, sentence, name), (*more, *aside)
     return None, aside
 
 
-def _split_by_chunking(case: Case, fixture: Fixture) -> Iterable[Loss]:
-    anchors = {fact.anchor for fact in case.required_facts}
+def _chunks_of_facts(case: Case, fixture: Fixture, observed: Observed, gone: Sequence[str]) -> Iterable[Loss]:
+    """Where the chunks that hold the missing facts were lost, as far as the index was asked for them."""
+    anchors = {fact.anchor for fact in case.required_facts if fact.fact in gone}
     for passage in fixture.probe.passages if fixture.probe else ():
-        if passage.anchor in anchors and not passage.evidence_keys:
-            yield Loss(LossCode.PARSE_LOSS, f"no chunk of {passage.path} holds the text of a fact whole")
+        if passage.anchor in anchors:
+            if passage.evidence_keys:
+                yield chunk_loss(observed, passage.evidence_keys)
+            else:
+                yield Loss(LossCode.PARSE_LOSS, f"no chunk of {passage.path} holds the text of a fact whole")
 
 
 def _doubts(case: Case, observed: Observed, ladders: Sequence[Ladder], limit: float) -> Iterable[str]:

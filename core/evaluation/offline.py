@@ -142,7 +142,7 @@ def _row(
         fallback=observed.fallback_reason if observed else None,
         level=observed.level if observed else None,
         loss=loss.primary.code.value if loss.primary else None,
-        loss_layer=loss.primary.layer if loss.primary else None,
+        loss_layer=loss.layer,
         counts=loss.counts,
         labels_settled=labels_settle(case, ks[0]),
         fact_coverage=context.facts.rate if context is not None else None,

@@ -99,7 +99,7 @@ def test_case_99_a_run_above_the_failure_limit_is_no_baseline_even_when_only_dra
 def test_a_reviewed_case_that_fails_turns_the_gate_red_and_names_the_stage(folder: Path) -> None:
     result = gate(_report({"one": _result("x"), "two": _result("b", "x")}), load_baseline(folder))
     assert {reason.rule for reason in result.reasons} == {"reviewed_case_failed", "regressed", "query_drop"}
-    assert ("dense", 2) in result.stages
+    assert result.stages == (("dense", 3),)
 
 
 def test_a_draft_that_fails_does_not(tmp_path: Path) -> None:
@@ -139,11 +139,39 @@ def test_one_query_that_drops_more_than_the_limit_fails_though_the_mean_holds(fo
     assert _rules(moved, folder, max_drop=0.6) == set()
 
 
-def test_a_pack_that_is_cut_turns_the_gate_red_and_names_the_context(folder: Path) -> None:
+def test_a_pack_that_is_cut_turns_the_gate_red_and_names_the_pack(folder: Path) -> None:
     cut = _report({"one": _result("a", "x", packed=[]), "two": _result("b", "x")})
     result = gate(cut, load_baseline(folder))
-    assert [(reason.rule, reason.stage) for reason in result.reasons] == [("query_drop", "context")]
+    assert [(reason.rule, reason.stage) for reason in result.reasons] == [("query_drop", "pack")]
     assert cut.loss_counts == {"PACKING_DROP": ("one",)}
+
+
+def test_a_case_that_goes_another_way_names_the_stage_that_sent_it_there_before_any_metric(tmp_path: Path) -> None:
+    case = a_case("one", expectedDocIds=["a"], expectedSelectedAttempt="UNFILTERED_VECTOR_RETRY", poolDepth=5)
+    first = attempt("FILTERED_VECTOR", [row("x#chunk-0", dense_rank=1)], category_filter="redis", low_quality=True)
+    retry = attempt("UNFILTERED_VECTOR_RETRY", [row("a#chunk-0", dense_rank=1, bm25_rank=1, rrf_rank=1)])
+    sound = lookup([evidence("a#chunk-0")], [first, retry], fallback="FALLBACK_LOW_QUALITY")
+    accept(_report({"one": sound}, (case,)), tmp_path, who="pat", reason="the retry finds it")
+    for low_quality, stage in ((True, "fallback"), (False, "gate")):
+        stuck = lookup([evidence("x#chunk-0")], [{**first, "low_quality": low_quality}])
+        result = gate(_report({"one": stuck}, (case,)), load_baseline(tmp_path))
+        assert result.stages == ((stage, 3),)
+
+
+def test_another_way_that_no_case_forbids_is_a_matter_of_the_fallback(tmp_path: Path) -> None:
+    case = a_case("one", expectedDocIds=["a"], goldSources=[{"docId": "a"}], poolDepth=5)
+    first = attempt("FILTERED_VECTOR", [row("a#chunk-0", dense_rank=1, rrf_rank=1)], category_filter="redis")
+    accept(_report({"one": lookup([evidence("a#chunk-0")], [first])}, (case,)), tmp_path, who="pat", reason="filtered")
+    retry = attempt("UNFILTERED_VECTOR_RETRY", [row("x#chunk-0", dense_rank=1, rrf_rank=1)])
+    lost = lookup([evidence("x#chunk-0")], [first, retry], fallback="FALLBACK_LOW_QUALITY")
+    assert {r.stage for r in gate(_report({"one": lost}, (case,)), load_baseline(tmp_path)).reasons} == {"fallback"}
+
+
+def test_without_a_fallen_metric_or_a_loss_the_failed_field_names_the_stage(tmp_path: Path) -> None:
+    case = a_case("one", mustNotDocIds=["copy"], expectedDocIds=["a"], poolDepth=5)
+    accept(_report({"one": _result("a")}, (case,)), tmp_path, who="pat", reason="no copy")
+    result = gate(_report({"one": _result("a", "copy")}, (case,)), load_baseline(tmp_path))
+    assert {reason.stage for reason in result.reasons} == {"evidence"}
 
 
 def test_the_difference_is_signed_and_missing_is_unknown_not_equal() -> None:

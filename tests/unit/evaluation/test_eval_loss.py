@@ -176,6 +176,33 @@ def test_a_required_fact_that_no_evidence_holds_is_incomplete_evidence() -> None
     assert _codes(shown) == ("EVIDENCE_INCOMPLETE", ["PROJECTION_DROP"])
 
 
+def test_a_missing_fact_is_followed_to_the_chunk_that_holds_it() -> None:
+    facts = [{"fact": "sixty-four", "path": "gold.md", "anchor": "raise it to 64"}]
+    found = [row(G, dense_rank=1, bm25_rank=1, rrf_rank=1, original_rank=1)]
+    second = row("gold#chunk-1", dense_rank=2, bm25_rank=2, rrf_rank=2, original_rank=2, drop_reason="document_limit")
+
+    def losses(rows: list[dict[str, Any]], *keys: str) -> CaseLoss:
+        passages = [{"path": "gold.md", "anchor": "raise it to 64", "evidenceKeys": list(keys)}]
+        return _loss(lookup([GOLD], [attempt(rows=rows)]), {"depth": 100, "passages": passages}, requiredFacts=facts)
+
+    dropped = losses([*found, second], "gold#chunk-1")
+    assert _codes(dropped) == ("EVIDENCE_INCOMPLETE", ["EVIDENCE_DROP"])
+    assert (dropped.contributing[0].cause, dropped.contributing[0].doc_id) == ("document_limit", "gold")
+    assert dropped.layer == "evidence"
+    never = losses(found, "gold#chunk-1")
+    assert (_codes(never), never.layer) == (("EVIDENCE_INCOMPLETE", ["CANDIDATE_MISS"]), "retrieve")
+    split = losses(found)
+    assert (_codes(split), split.layer) == (("EVIDENCE_INCOMPLETE", ["PARSE_LOSS"]), "chunking")
+
+
+def test_incomplete_evidence_of_which_nothing_more_is_known_stays_with_the_context() -> None:
+    facts = [{"fact": "sixty-four", "path": "gold.md", "anchor": "raise it to 64"}]
+    rows = [row(G, dense_rank=1, rrf_rank=1, original_rank=1)]  # BM25 missed it, which lost nothing
+    loss = _loss(lookup([GOLD], [attempt(rows=rows)]), requiredFacts=facts)
+    assert (_codes(loss), loss.layer) == (("EVIDENCE_INCOMPLETE", ["LEXICAL_MISS"]), "context")
+    assert _loss(lookup([GOLD], [attempt(rows=rows)])).layer is None
+
+
 def test_evidence_of_an_older_revision_than_the_index_holds_is_stale() -> None:
     probe = {"depth": 100, "documents": {"gold": {"chunks": 1, "revision": 4}}}
     assert _codes(_loss(lookup([{**GOLD, "revision": 3}]), probe)) == ("STALE_EVIDENCE", [])
