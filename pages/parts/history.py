@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from core.stores import ConsoleQuery
 
 SHOWN = 50
+WIDTH = 960
+"""Pixels: a list inside a popover does not widen it by itself, and would show its first column only."""
 
 
 def draw(app: App, page: str) -> None:
@@ -38,6 +40,7 @@ def draw(app: App, page: str) -> None:
             table(entries, app.settings.audit.timezone),
             key=key,
             hide_index=True,
+            width=WIDTH,
             height=min(36 * (len(entries) + 1) + 2, 300),
             on_select=lambda: _open(st.session_state.get(key), entries),
             selection_mode="single-cell",
