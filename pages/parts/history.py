@@ -14,7 +14,6 @@ from pages.parts.text import cell
 
 if TYPE_CHECKING:
     from core.bootstrap import App
-
     from core.stores import ConsoleQuery
 
 SHOWN = 50
