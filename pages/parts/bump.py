@@ -16,7 +16,7 @@ from pages.parts.numbers import NONE, score
 from pages.parts.text import fit, in_figure
 
 _STEPS: Final = 10  # points of a curve between two columns: enough to look smooth and to be hovered anywhere along it
-_LEAD: Final = 0.34  # a drop ends this far before the column of the stage that dropped it
+_LEAD: Final = 0.8  # a drop ends this far before the column of the stage that dropped it: its reason fits between
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +137,8 @@ def _note(row: LadderRow, columns: Sequence[Stage], *, dark: bool, some: bool, b
     place: dict[str, Any] = {"showarrow": False, "xanchor": "left", "opacity": 0.35 if some and not bold else 1.0}
     if path.end is not None:
         reason = (row.drop_reason or "").replace("_", " ") + (f" · {in_figure(fit(row.name, 30))}" if bold else "")
-        font = {"size": 12 if bold else 10, "color": ink(dark) if bold else DROPPED}
-        box = {"bgcolor": paper(dark), "borderpad": 0, "xshift": 7}
+        font = {"size": 12 if bold else 9, "color": ink(dark) if bold else DROPPED}
+        box = {"borderpad": 0, "xshift": 7, **({"bgcolor": paper(dark)} if bold else {})}
         return [{**place, **box, "x": path.end[0], "y": path.end[1], "text": reason, "font": font}]
     if row.reached_agent or bold:
         x, y = path.stations[-1]

@@ -71,12 +71,12 @@ def test_a_failed_branch_keeps_its_column_and_says_so() -> None:
     assert ladder.ladder_states(attempt)[Stage.BM25] == "unavailable"
 
 
-def test_a_drop_ends_just_before_the_stage_that_dropped_it_at_the_rank_until_then() -> None:
+def test_a_drop_ends_between_its_last_stage_and_the_stage_that_dropped_it_at_the_rank_until_then() -> None:
     path = bump.ladder_path(
         row(dense_rank=3, rrf_rank=7, drop_stage=Stage.EVIDENCE, drop_reason=DropReason.RETURN_LIMIT), ALL
     )
     assert path.stations == ((0.0, 3), (2.0, 7))
-    assert path.end == (pytest.approx(3 - 0.34), 7)
+    assert path.end == (pytest.approx(3 - 0.8), 7)
 
 
 def test_a_drop_beyond_the_window_ends_on_its_own_fused_rank() -> None:
