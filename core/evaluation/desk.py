@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from core.analysis import search_text
-from core.errors import BadInput, NotFound
+from core.errors import BadInput, CheckFailed, NotFound
 from core.evaluation.baseline import Baseline, accept, diff_baseline, load_baseline, write_diff, write_text
 from core.evaluation.calibrate import Calibration, JudgedQuery, calibrate, judged_query
 from core.evaluation.cases import Case, CaseSet, GoldPassage, RequiredFact, load_cases
@@ -189,7 +189,8 @@ class LiveEvaluation:
         depth: int = 0,
         progress: Progress | None = None,
     ) -> Report:
-        """Runs the cases through the real stack and judges at once; writes nothing. ``generation``: a held one."""
+        """Runs the cases through the real stack and judges at once; writes nothing. ``generation``: a held one, else
+        the active one, which must hold the seed corpus as it is (CheckFailed)."""
         return self.observe(mode, generation=generation, depth=depth, progress=progress).report
 
     def observe(
@@ -202,6 +203,8 @@ class LiveEvaluation:
     ) -> LiveRun:
         """``live`` with the answers themselves, for whoever wants to look into one."""
         cases = self._desk.cases()
+        if generation is None and (wrong := self.seeded()):
+            raise CheckFailed(f"nothing to run the cases over: {wrong}; run `eval seed` first")
         probe = self._prober(depth, generation) if depth else None
         found = run_cases(cases, mode, lambda case, m: self.lookup(case, m, generation), probe=probe, progress=progress)
         return LiveRun(cases, found, evaluate(cases, found))
@@ -211,13 +214,14 @@ class LiveEvaluation:
     ) -> tuple[Snapshot, ...]:
         """Freezes fixtures of every mode. Raises CheckFailed without the seed corpus or when a lookup failed."""
         cases = self._desk.cases()
+        probed = depth != 0 and self.seeded() is None  # without the seed corpus `snapshot` refuses, and says so
         return snapshot(
             cases,
             modes,
             self.lookup,
             self._desk.places.fixtures,
             seeded=self.seeded,
-            probe=self._prober(depth, None) if depth else None,
+            probe=self._prober(depth, None) if probed else None,
             progress=progress,
         )
 
