@@ -28,7 +28,7 @@ from core.adapters.sql.schema import upgrade
 from core.audit.query import AuditFilter, Only
 
 ROWS: Final = int(os.environ.get("RAG_BENCH_ROWS", "1000000"))
-TIMES: Final = 30
+TIMES: Final = 60
 SERVER: Final = os.environ.get("RAG_TEST_MARIADB_URL", "mysql+pymysql://root@127.0.0.1:3306").rstrip("/")
 RATIO, P95 = 1.5, 150.0
 _MIDDLE: Final = START + STEP * (ROWS // 2)
