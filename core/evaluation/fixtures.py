@@ -6,6 +6,7 @@ knows of the gold, so that "never found" can be told from "not in the corpus" an
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import shutil
@@ -138,7 +139,8 @@ class Stale:
 
 
 def load_fixtures(folder: Path, mode: str) -> FixtureSet:
-    """Every fixture of ``folder/mode``, else of ``folder`` itself (the papers' flat form).
+    """Every fixture of ``folder/mode``, else of ``folder`` itself (the papers' flat form), without its
+    ``lookup_result``: of a thousand of them only what was ``observed`` is kept (``read_fixture`` has all of one).
 
     Raises InvalidCases with every file that is unreadable, has unknown keys or claims a case that another one claims.
     """
@@ -157,7 +159,7 @@ def load_fixtures(folder: Path, mode: str) -> FixtureSet:
             problems.append(
                 f"{path.name}:1: case {fixture.case_id!r} has another fixture, {found[fixture.case_id].file}"
             )
-        found[fixture.case_id] = fixture
+        found[fixture.case_id] = replace(fixture, lookup_result=None)
     if problems:
         raise InvalidCases(problems)
     return FixtureSet(mode, found, str(place))
@@ -166,8 +168,8 @@ def load_fixtures(folder: Path, mode: str) -> FixtureSet:
 def read_fixture(path: Path, mode: str = "") -> Fixture:
     """The fixture of one file. Raises InvalidCases with file and line."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        data = _read(text)
+        raw = path.read_bytes()
+        data = _read(raw)
     except (OSError, UnicodeDecodeError) as exc:
         raise InvalidCases([f"{path.name}: cannot be read ({redact(exc)})"]) from exc
     except json.JSONDecodeError as exc:
@@ -176,6 +178,7 @@ def read_fixture(path: Path, mode: str = "") -> Fixture:
         raise InvalidCases([f"{path.name}:1: expected an object with caseId and lookupResult"])
     unknown = sorted(set(data) - _KEYS - _OLD_KEYS)
     if unknown:
+        text = raw.decode("utf-8-sig")
         raise InvalidCases(
             [f"{path.name}:{locate.line_of(text, (key,))}: unknown key {key!r} in a fixture" for key in unknown]
         )
@@ -185,12 +188,12 @@ def read_fixture(path: Path, mode: str = "") -> Fixture:
         raise InvalidCases([f"{path.name}:1: {problem}" for problem in exc.problems]) from exc
 
 
-def _read(text: str) -> Any:
+def _read(raw: bytes) -> Any:
     """JSON that may hold bare NaN and Infinity (they are found and named later); the slow reader knows the line."""
     try:
-        return pydantic_core.from_json(text, allow_inf_nan=True, cache_strings="keys")
+        return pydantic_core.from_json(raw.removeprefix(codecs.BOM_UTF8), allow_inf_nan=True, cache_strings="keys")
     except ValueError:
-        return json.loads(text)
+        return json.loads(raw.decode("utf-8-sig"))
 
 
 def parse_fixture(data: Mapping[str, Any], *, mode: str = "", file: str = "", default_id: str = "") -> Fixture:

@@ -9,6 +9,7 @@ from core.evaluation.difference import Change, Difference
 from core.evaluation.judge import CaseStatus, Share
 from core.evaluation.metrics import DEFINITIONS, Mean
 from core.evaluation.report import CaseRow, Report
+from core.evaluation.stages import RankedStage
 from core.evaluation.tables import csv_text, markdown_cell, markdown_table
 
 CSV_HEADER = (
@@ -127,6 +128,10 @@ def _stages(report: Report) -> list[str]:
             "",
             f"Over {total} cases with gold; failed lookups count as 0, diagnostics (judged …) leave them out.",
         ]
+    empty = report.stage(RankedStage.EVIDENCE).without_results
+    if empty:
+        names = [markdown_cell(case_id) for case_id in empty]
+        lines += ["", f"Without any result, counted as 0: {len(empty)} ({', '.join(names)})."]
     absent = [table.stage.value for table in report.stages if table.status != "complete"]
     if absent:
         lines += ["", f"Not run: {', '.join(absent)}."]

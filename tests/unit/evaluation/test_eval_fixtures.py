@@ -18,6 +18,7 @@ from core.evaluation.fixtures import (
     fixture_data,
     load_fixtures,
     parse_fixture,
+    read_fixture,
     stale,
     write_fixtures,
 )
@@ -127,6 +128,21 @@ def test_a_fixture_that_cannot_be_meant_is_refused_with_its_file(tmp_path: Path,
         load_fixtures(tmp_path, "hybrid")
     assert caught.value.problems[0].startswith("c.json")
     assert says in caught.value.problems[0]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_fixture_and_another_encoding_is_refused(tmp_path: Path) -> None:
+    text = json.dumps({**PAPER, "caseId": "池"}, ensure_ascii=False)
+    (tmp_path / "c.json").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert list(load_fixtures(tmp_path, "hybrid").fixtures) == ["池"]
+    (tmp_path / "c.json").write_bytes(text.encode("gb18030"))
+    with pytest.raises(InvalidCases, match=r"c\.json: cannot be read"):
+        load_fixtures(tmp_path, "hybrid")
+
+
+def test_only_a_fixture_that_is_read_alone_keeps_the_whole_result(tmp_path: Path) -> None:
+    write_fixtures(tmp_path, "hybrid", [a_fixture(a_case("c"), lookup())])
+    assert load_fixtures(tmp_path, "hybrid").fixtures["c"].lookup_result is None
+    assert read_fixture(tmp_path / "hybrid" / "c.json", "hybrid").lookup_result == lookup()
 
 
 def test_two_fixtures_of_one_case_are_refused(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from core.evaluation.gold import unresolved
 from core.evaluation.markdown import report_csv, report_markdown
 from core.evaluation.offline import evaluate, run_offline
 from core.evaluation.report import plain, report_data, to_json
+from core.evaluation.stages import RankedStage
 from core.evaluation.tables import csv_text, markdown_cell
 from core.evaluation.view import failures_first, ladder_rows, loss_flow, metric_table, neighbours, review_list
 from tests.unit.evaluation.eval_samples import a_case, a_fixture, attempt, cases_of, evidence, fixtures_of, lookup, row
@@ -192,3 +193,51 @@ def test_case_101_a_renamed_document_stops_the_run_or_is_listed_first(tmp_path: 
     report = run_offline(cases, fixtures, "hybrid", source=source, on_unresolved="list")
     assert [item.value for item in report.unresolved] == ["a"]
     assert report.losses[0].counts is False
+
+
+def test_case_101_another_chunking_of_the_same_text_changes_no_verdict_metric_or_loss() -> None:
+    case = a_case(
+        expectedDocIds=["a"],
+        expectedKeywords=["maxTotal"],
+        expectedEvidenceKeys=["a#chunk-0"],
+        goldPassages=[{"path": "a.md", "anchor": "raise maxTotal"}],
+        requiredFacts=[{"fact": "raise it", "path": "a.md", "anchor": "raise maxTotal"}],
+        poolDepth=5,
+    )
+
+    def report(key: str, text: str) -> Any:
+        rows = [row(key, dense_rank=1, bm25_rank=1, rrf_rank=1, original_rank=1)]
+        probe = {"depth": 10, "passages": [{"path": "a.md", "anchor": "raise maxTotal", "evidenceKeys": [key]}]}
+        fixture = a_fixture(case, lookup([evidence(key, text)], [attempt(rows=rows)]), probe=probe)
+        return evaluate(cases_of(case), fixtures_of(fixture))
+
+    coarse = report("a#chunk-0", "The pool is exhausted: raise maxTotal. Then look who holds a connection.")
+    fine = report("a#chunk-3", "raise maxTotal.")
+    assert coarse.rows == fine.rows
+    assert (fine.rows[0].passed, fine.rows[0].loss, fine.rows[0].fact_coverage) == (True, None, 1.0)
+    assert fine.mean(RankedStage.EVIDENCE, "ndcg@5").mean == 1.0
+    assert [item.field for item in fine.verdicts[0].observations] == ["expectedEvidenceKeys"]  # seen, and gates nothing
+
+
+def test_case_98_the_page_names_the_definition_of_recall_and_shows_its_ceiling() -> None:
+    gold = [f"d{n}" for n in range(20)]
+    case = a_case(goldSources=[{"docId": name} for name in gold], poolDepth=5)
+    rows = [row(f"{name}#chunk-0", dense_rank=n, rrf_rank=n, original_rank=n) for n, name in enumerate(gold[:5], 1)]
+    result = lookup([evidence(f"{name}#chunk-0") for name in gold[:5]], [attempt(rows=rows)])
+    text = report_markdown(evaluate(cases_of(case), fixtures_of(a_fixture(case, result))))
+    recall = next(line for line in text.splitlines() if line.startswith("| recall@5"))
+    assert "0.250 \\(ceiling 0.25\\)" in recall
+    assert "all known relevant documents \\(multi\\-hit recall\\)" in text
+
+
+def test_case_92_the_page_lists_the_queries_without_results() -> None:
+    cases = [a_case(name, goldSources=[{"docId": "a"}], poolDepth=5) for name in ("q1", "q2", "q3", "q4")]
+    answers = [_result(), _result(), lookup([], [attempt(rows=[])]), lookup([], [attempt(rows=[])])]
+    report = evaluate(cases_of(*cases), fixtures_of(*(a_fixture(c, a) for c, a in zip(cases, answers, strict=True))))
+    assert report.mean(RankedStage.EVIDENCE, "recall@5").mean == 2 / 4
+    assert report.mean(RankedStage.EVIDENCE, "ndcg@5").mean == 2 / 4
+    text = report_markdown(report)
+    assert "Without any result, counted as 0: 2 (q3, q4)." in text
+    assert "Without any result" not in report_markdown(
+        evaluate(cases_of(cases[0]), fixtures_of(a_fixture(cases[0], _result())))
+    )
