@@ -21,7 +21,7 @@ from core.audit.query import AuditFilter, Bucket, Only, Trends
 from core.audit.trends import MEASURED, Counts, borders, fold, grain, readable, too_many
 from core.model import EvidenceStatus, RelevanceLevel
 
-SAMPLE: Final = 20_000
+SAMPLE: Final = 10_000
 _C: Final = INVOCATION.c
 _PRIME, _FACTOR = 10_007, 7_919
 _INSTANT: Final = timedelta(microseconds=1)
