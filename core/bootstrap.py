@@ -98,11 +98,20 @@ class App:
                 log.warning("closing: %s", redact(exc, self.settings.secrets()))
 
     def _start(self) -> None:
-        for name, work in (("recovery", self.rebuild.recover), ("warming", self.lookup.warm)):
+        work: dict[str, Callable[[], object]] = {
+            "recovery": self.rebuild.recover,
+            "warming": self.lookup.warm,
+            "old console questions": self._forget_questions,
+        }
+        for name, step in work.items():
             try:
-                work()
+                step()
             except RagError as exc:
                 log.warning("%s: %s", name, redact(exc, self.settings.secrets()))
+
+    def _forget_questions(self) -> int:
+        """Console questions live for ``audit.console_query_days``."""
+        return self.history.prune(days=self.settings.audit.console_query_days, now=SystemClock().now())
 
 
 def build(settings: Settings) -> App:
