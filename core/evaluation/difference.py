@@ -1,7 +1,7 @@
 """The signed difference of two reports, case by case: improved, regressed, equal, unknown.
 
-Missing on one side is unknown, not equal. A fall that the labels cannot carry (few of the first results are judged) is
-``EVAL_INCOMPLETE`` and no regression. Reports of other cases, corpus, k or model are not comparable (case 103).
+Missing on one side is unknown, not equal. A fall that the labels cannot carry (few of the first results are judged, or
+the first loss is the labels' own) is ``EVAL_INCOMPLETE`` and no regression. Reports of other cases, corpus, k or model are not comparable (case 103).
 """
 
 from __future__ import annotations
@@ -148,6 +148,8 @@ def case_change(
         change, text = _by_metrics(moved)
         if change is Change.REGRESSED and thin_labels(new, ks[0], unjudged_limit):
             change, text = Change.EVAL_INCOMPLETE, f"{text}; too few of the first {ks[0]} results are judged to call it"
+    if change is Change.REGRESSED and not new.counts:
+        change, text = Change.EVAL_INCOMPLETE, f"{text}; its labels cannot carry a verdict, mend them first"
     return CaseChange(case_id, change, text, base["passed_before"], base["passed_now"], new.gates, first, moved)
 
 

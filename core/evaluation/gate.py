@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from core.evaluation.baseline import Baseline, diff_baseline
-from core.evaluation.difference import CaseChange, Difference, Drop, thin_labels
+from core.evaluation.difference import CaseChange, Change, Difference, Drop, thin_labels
 from core.evaluation.judge import WAY, CaseStatus
 from core.evaluation.loss import UNJUDGED_LIMIT
 from core.evaluation.report import Report
@@ -122,8 +122,10 @@ def _of_the_difference(
             yield GateReason("case_missing", "the baseline has it, this run does not", change.case_id)
             continue
         if change.case_id in approved and row.passed is not True:
-            yield GateReason("regressed", change.text, change.case_id, at[row.case_id])
-        if row.gates and row.known and not thin_labels(row, report.identity.ks[0], unjudged_limit):
+            rule = "labels_incomplete" if change.change is Change.EVAL_INCOMPLETE else "regressed"
+            yield GateReason(rule, change.text, change.case_id, at[row.case_id])
+        settled = row.counts and not thin_labels(row, report.identity.ks[0], unjudged_limit)
+        if row.gates and row.known and settled:
             yield from _dropped(change, at[row.case_id], report.identity.ks, max_drop)
 
 

@@ -198,6 +198,20 @@ def test_case_100_a_fall_on_unjudged_results_is_incomplete_and_no_regression() -
     assert settled.change is Change.REGRESSED
 
 
+def test_a_fall_whose_first_loss_is_the_labels_own_is_incomplete_and_still_no_pass(tmp_path: Path) -> None:
+    gold = [{"path": "a.md", "anchor": "the pool holds 8"}]
+    case = a_case("one", expectedDocIds=["a"], goldPassages=gold, poolDepth=5)
+    accept(_report({"one": _result("a", "x")}, (case,)), tmp_path, who="pat", reason="first")
+    twin = lookup([evidence("twin#chunk-0", "As said, the pool holds 8.")], [attempt(rows=[])])
+    result = gate(_report({"one": twin}, (case,)), load_baseline(tmp_path))
+    assert result.difference is not None
+    change = result.difference.changes[0]
+    assert (change.change, change.passed_now) == (Change.EVAL_INCOMPLETE, False)
+    assert change.text.endswith("its labels cannot carry a verdict, mend them first")
+    assert result.difference.counts()["regressed"] == 0
+    assert {reason.rule for reason in result.reasons} == {"reviewed_case_failed", "labels_incomplete"}
+
+
 def test_case_103_other_cases_k_corpus_or_model_are_not_comparable_and_no_pass(folder: Path) -> None:
     baseline = load_baseline(folder)
     good: dict[str, Any] = {"one": _result("a", "x"), "two": _result("b", "x")}
