@@ -10,7 +10,6 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from core.adapters import milvus_server
 from tests.browser import corpus
 from tests.browser.console import PATIENCE, Console, House
 
@@ -39,25 +38,14 @@ def browser() -> Iterator[Browser]:
 def house(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """The runbooks of ``corpus``, indexed from the command line."""
     del browser  # without one nothing is built
-    made = House(tmp_path_factory.mktemp("house"))
-    corpus.write(made.source, corpus.documents())
-    made.run("rebuild", "--confirm", "REBUILD", "--why", "first")
+    made = House(tmp_path_factory.mktemp("house")).build(corpus.documents())
     yield made
-    made.run("serve", "--stop")
-    assert not milvus_server.status(made.root / "milvus.db").running
+    made.close()
 
 
 @pytest.fixture(scope="session")
 def console(house: House) -> Iterator[Console]:
     """The console that most tests share."""
-    made = Console(house).start()
-    yield made
-    made.stop()
-
-
-@pytest.fixture
-def fresh_console(house: House) -> Iterator[Console]:
-    """A console that nobody has visited yet."""
     made = Console(house).start()
     yield made
     made.stop()

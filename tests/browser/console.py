@@ -19,7 +19,9 @@ from typing import Any, Final
 
 from playwright.sync_api import Locator, Page, expect
 
+from core.adapters import milvus_server
 from core.settings import ROOT
+from tests.browser import corpus
 
 PATIENCE: Final = 60.0
 """Seconds that a page or a server may take on a machine that is busy with other things."""
@@ -32,8 +34,10 @@ class House:
     """The files and stores of an installation. Deadlines are wide: a busy machine is no failure here."""
 
     root: Path
+    changes: dict[str, str] = field(default_factory=dict)
 
-    def environment(self, **changes: str) -> dict[str, str]:
+    @property
+    def environment(self) -> dict[str, str]:
         return {
             **{k: v for k, v in os.environ.items() if not k.startswith(("RAG_", "STREAMLIT_"))},
             "RAG__MILVUS__URI": str(self.root / "milvus.db"),
@@ -50,8 +54,19 @@ class House:
             "RAG__AUDIT__OUTBOX": str(self.root / "outbox"),
             "RAG__AUDIT__TIMEOUT": "30",
             "RAG__EVALUATION__FOLDER": str(self.root / "evaluation"),
-            **changes,
+            **self.changes,
         }
+
+    def build(self, texts: dict[str, str]) -> House:
+        """Writes the runbooks and indexes them from the command line."""
+        corpus.write(self.source, texts)
+        self.run("rebuild", "--confirm", "REBUILD", "--why", "first")
+        return self
+
+    def close(self) -> None:
+        """Ends the store's server, whoever started it."""
+        self.run("serve", "--stop")
+        assert not milvus_server.status(self.root / "milvus.db").running
 
     @property
     def source(self) -> Path:
@@ -62,7 +77,7 @@ class House:
         done = subprocess.run(
             [sys.executable, "-m", "core", *args],
             cwd=ROOT,
-            env=self.environment(),
+            env=self.environment,
             capture_output=True,
             text=True,
             encoding="utf-8",
@@ -95,7 +110,6 @@ class Console:
     """One server of the console on a free port of the loopback."""
 
     house: House
-    changes: dict[str, str] = field(default_factory=dict)
     port: int = 0
     _process: subprocess.Popen[bytes] | None = None
 
@@ -120,7 +134,7 @@ class Console:
                     "true",
                 ],
                 cwd=ROOT,
-                env=self.house.environment(**self.changes),
+                env=self.house.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -186,13 +186,11 @@ def documents() -> dict[str, str]:
     }
 
 
-def many(count: int, mark: str) -> dict[str, str]:
-    """``count`` documents of one chunk each, all distinct: what a rebuild has to embed."""
+def more() -> dict[str, str]:
+    """Eight documents that came later, all distinct."""
     return {
-        f"{mark}/{n:03d}.md": f"---\ntitle: {mark} {n}\ncategory: {mark}\n---\n"
-        + f"Step {n} of {mark}: "
-        + " ".join(f"check node{n * 37 + i} of rack{i * n % 101}" for i in range(30))
-        for n in range(count)
+        f"later/{n}.md": f"---\ntitle: Later {n}\ncategory: later\n---\nStep {n}: compare node{n * 37} with rack{n * 11}.\n"
+        for n in range(8)
     }
 
 

@@ -75,7 +75,9 @@ def test_a_record_leads_to_its_trace_and_the_browsers_back_button_to_the_record_
     settled(page)
     record = re.search(r"[?&]record=([^&]+)", page.url)
     assert record
-    newest = "SELECT invocation_id, trace_id FROM tool_invocation WHERE session_id = ? AND status = 'ok' ORDER BY seq DESC"
+    newest = (
+        "SELECT invocation_id, trace_id FROM tool_invocation WHERE session_id = ? AND status = 'ok' ORDER BY seq DESC"
+    )
     invocation, trace = house.rows(newest, SESSION)[0]
     assert record[1] == invocation
 
