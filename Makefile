@@ -21,16 +21,18 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(RUN): requirements.txt $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@echo "installing the packages of requirements.txt into $(VENV): some minutes the first time"
+	$(BIN)/python -m pip install --quiet --progress-bar on --disable-pip-version-check -r requirements.txt
 	@touch $@
 
 $(DEV): requirements-dev.txt requirements-telemetry.txt requirements.txt $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@echo "installing the packages of requirements-dev.txt into $(VENV): some minutes the first time"
+	$(BIN)/python -m pip install --quiet --progress-bar on --disable-pip-version-check -r requirements-dev.txt
 	@touch $@ $(RUN)
 
 run: $(RUN)
 	@$(BIN)/python -m core prepare
-	@$(BIN)/python -m pages.parts.launch
+	@$(BIN)/python -m pages.parts.launch $(if $(PORT),--server.port $(PORT))
 
 check: $(DEV)
 	$(BIN)/ruff format --check .

@@ -32,6 +32,7 @@ class Moved:
     then: Mapping[str, int | None]
     now: Mapping[str, int | None]
     why: str
+    rewritten: bool = False  # evidence both times, with another text
 
     @property
     def evidence_then(self) -> int | None:
@@ -43,7 +44,8 @@ class Moved:
 
     @property
     def moved(self) -> bool:
-        return self.evidence_then != self.evidence_now
+        """Another place, or another text in the same place."""
+        return self.rewritten or self.evidence_then != self.evidence_now
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,17 +207,24 @@ def _moved(
         known = now or then
         if known is None:
             continue
-        yield Moved(key, known.title, _ranks(then), _ranks(now), _why(then, now, changed.get(known.doc_id)))
+        why = _why(then, now, changed.get(known.doc_id))
+        yield Moved(key, known.title, _ranks(then), _ranks(now), why, _rewritten(then, now))
 
 
 def _ranks(candidate: Candidate | None) -> dict[str, int | None]:
     return {stage: getattr(candidate, name) if candidate else None for stage, name in _RANKS.items()}
 
 
+def _rewritten(then: Candidate | None, now: Candidate | None) -> bool:
+    if then is None or now is None or then.evidence_rank is None or now.evidence_rank is None:
+        return False
+    return then.content_sha256 is not None and then.content_sha256 != now.content_sha256
+
+
 def _why(
     then: Candidate | None, now: Candidate | None, document: tuple[Document | None, Document | None] | None
 ) -> str:
-    if (then.evidence_rank if then else None) == (now.evidence_rank if now else None):
+    if (then.evidence_rank if then else None) == (now.evidence_rank if now else None) and not _rewritten(then, now):
         return "stands where it stood"
     if document is not None:
         before, after = document
@@ -225,6 +234,8 @@ def _why(
             return "its document is new in the index"
         if then is None or now is None or then.content_sha256 != now.content_sha256:
             return f"its document changed (revision {before.revision} to {after.revision})"
+    if _rewritten(then, now):
+        return "the same place, another text"
     if now is None:
         return "no branch found it any more, or it fell behind the window"
     if then is None:

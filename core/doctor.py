@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from core.adapters.sql import schema
@@ -13,6 +13,7 @@ from core.model import Branch, Scopes, SearchFilter
 from core.settings import Settings
 
 SECONDS: Final = 10.0
+_FIRST: Final = ("vector store", "database", "model")
 _SAMPLE: Final = "connection timeout 连接超时"
 
 
@@ -40,9 +41,18 @@ def examine(settings: Settings) -> list[Finding]:
             "audit": _audit,
             "reranker": _reranker,
         }
-        return [_tried(part, check, app) for part, check in parts.items()]
+        return _in_order([_tried(part, check, app) for part, check in parts.items()])
     finally:
         app.close()
+
+
+def _in_order(findings: list[Finding]) -> list[Finding]:
+    """A part that leans on another which is down is mended by mending that one: no rebuild helps a store that is away."""
+    down = [f.part for f in findings if not f.ok and f.part in _FIRST]
+    return [
+        replace(f, mend=f"mend the {down[0]} first") if down and not f.ok and f.part in {"index", "search"} else f
+        for f in findings
+    ]
 
 
 def _tried(part: str, check: Callable[[App], Finding], app: App) -> Finding:

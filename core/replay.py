@@ -123,6 +123,8 @@ class Replayer:
             return None, "the recorded lookup reached no index"
         if recorded.generation == now.retrieval_trace.generation:
             return None, "the index is the same generation"
+        if self._listed(recorded.generation) is None:
+            return None, f"generation {recorded.generation} is no longer kept, so the old index cannot be asked"
         try:
             return self._ask(query, recorded, recorded.generation, actor), ""
         except RagError as exc:
@@ -164,8 +166,10 @@ def _sentence(cause: Cause, comparison: Comparison) -> str:
     rows = comparison.evidence
     lost = sum(row.evidence_then is not None and row.evidence_now is None for row in rows)
     new = sum(row.evidence_then is None and row.evidence_now is not None for row in rows)
-    moved = sum(row.moved for row in rows) - lost - new
-    counts = [f"{n} {word}" for n, word in ((lost, "lost"), (new, "new"), (moved, "moved")) if n]
+    rewritten = sum(row.rewritten for row in rows)
+    moved = sum(row.moved for row in rows) - lost - new - rewritten
+    found = ((lost, "lost"), (new, "new"), (rewritten, "with another text"), (moved, "moved"))
+    counts = [f"{n} {word}" for n, word in found if n]
     what = f"Evidence differs: {', '.join(counts)}." if counts else "The evidence is the same, the outcome is not."
     why = {
         Cause.INDEX: "The index made the difference: the recorded generation still gives the recorded answer.",

@@ -43,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         args = parser().parse_args(argv)
         if args.settings:
+            if not args.settings.is_file():
+                raise BadInput(f"{args.settings}: no such settings file; name an existing one or leave --settings out")
             os.environ["RAG_SETTINGS"] = str(args.settings.resolve())
         return int(args.run(args))
     except RagError as exc:

@@ -52,7 +52,7 @@ _HELP: Final[Mapping[str, str]] = {
 
 def add(commands: Any) -> None:
     trace = add_json(commands.add_parser("trace", help="one lookup as it was recorded, or a session or run in order"))
-    trace.add_argument("id", nargs="?", metavar="ID", help="trace id, or invocation id of its record")
+    trace.add_argument("id", nargs="?", metavar="ID", help="trace id, or the invocation or tool call id of its record")
     trace.add_argument("--session", metavar="S", help="every call and event of a session")
     trace.add_argument("--run", dest="run_id", metavar="R", help="every call and event of a run")
     trace.set_defaults(run=run_trace)
@@ -93,8 +93,9 @@ def run_trace(args: argparse.Namespace) -> int:
 
 
 def _one(built: App, args: argparse.Namespace) -> int:
-    stored, trace_id, invocation_id = built.traces.load(args.id), args.id, None
-    if stored is None and (record := built.audit_log.get(args.id)) is not None and record.row.trace_id:
+    wanted = args.id.removeprefix("call_")  # the tool_call_id that an agent holds names its record
+    stored, trace_id, invocation_id = built.traces.load(wanted), wanted, None
+    if stored is None and (record := built.audit_log.get(wanted)) is not None and record.row.trace_id:
         trace_id, invocation_id = record.row.trace_id, record.row.invocation_id
         stored = built.traces.load(trace_id)
     if stored is None:

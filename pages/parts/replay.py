@@ -76,7 +76,7 @@ def _show(replay: Replay, page: str) -> None:
         st.markdown(_CAUSE[replay.cause])
         st.text(replay.sentence)
         if replay.note:
-            st.caption("The recorded generation could not be asked:")
+            st.caption("About the recorded generation:")
             st.text(visible(replay.note, 400))
         now = replay.now.trace_id
         st.page_link(TRACE.path, label="Today's answer", query_params={"trace": now}, icon=":material/open_in_new:")

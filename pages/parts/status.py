@@ -29,7 +29,8 @@ def status_facts(result: LookupResult, receipt: AuditReceipt | None = None) -> t
     """The facts of the strip; ``receipt`` only for a lookup just made here (a stored one is recorded by being there)."""
     trace = result.retrieval_trace
     level = result.relevance_level.value if result.relevance_level else "none"
-    tones = {EvidenceStatus.READY: "green", EvidenceStatus.NO_EVIDENCE: "orange", EvidenceStatus.ERROR: "red"}
+    good = "green" if result.relevance_level else ""  # READY without a level is evidence that may not be good enough
+    tones = {EvidenceStatus.READY: good, EvidenceStatus.NO_EVIDENCE: "orange", EvidenceStatus.ERROR: "red"}
     tool = result.tool_result
     status = tool.evidence_status if tool else result.evidence_status
     levels = {RelevanceLevel.PRECISE: "green", RelevanceLevel.REFERENCE: "orange"}

@@ -251,3 +251,18 @@ def test_a_failing_replay_is_an_error_and_not_a_difference() -> None:
     found, _ = replayer({None: BadInput("the query is empty")})
     with pytest.raises(BadInput, match="empty"):
         found.replay(stored(result(A)))
+
+
+def test_the_same_place_with_another_text_is_a_difference() -> None:
+    found = compare(result(A), result(replace(A, content_sha256="0" * 64)))
+    assert not found.same
+    assert (found.evidence[0].why, found.evidence[0].rewritten) == ("the same place, another text", True)
+
+
+def test_a_generation_that_is_no_longer_kept_is_not_asked() -> None:
+    then, now = result(A, B, generation=1), result(B, generation=2)
+    found, lookups = replayer({None: now})
+    found._documents = SimpleNamespace(all=lambda number=None: [] if number == 1 else [document("b")])  # type: ignore[assignment]
+    replay = found.replay(stored(then))
+    assert [r.generation for r in lookups.requests] == [None]
+    assert "no longer kept" in replay.note

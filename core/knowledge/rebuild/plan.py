@@ -89,7 +89,7 @@ def shrinks(documents: int, kept: int, before: int, ratio: float) -> str | None:
     if fresh < ratio * before:
         return (
             f"{fresh} usable documents where the active index has {before}, fewer than {ratio:.0%}: check the source "
-            "folder, or allow the shrinking explicitly"
+            "folder, or insist with --allow-shrink"
         )
     return None
 

@@ -33,20 +33,17 @@ class ShippedVectors:
         self._folder, self._cache = folder, cache
 
     def load(self, profile: EmbeddingProfile) -> int:
-        """Puts what is shipped for ``profile`` into its cache when that is empty; how many vectors that were."""
-        if self._cache.count(profile.profile_id):
-            return 0
+        """Puts what is shipped for ``profile`` and missing in its cache there; how many vectors that were."""
         found = self._read(profile)
-        keys = list(found)
+        held = self._cache.get(profile.profile_id, list(found)) if self._cache.count(profile.profile_id) else {}
+        keys = [key for key in found if key not in held]
         for start in range(0, len(keys), AT_ONCE):
             self._cache.put(profile.profile_id, {key: found[key] for key in keys[start : start + AT_ONCE]})
-        return len(found)
+        return len(keys)
 
     def cached(self, profile: EmbeddingProfile) -> KnownVectors:
         """The cache as it will be once a rebuild has loaded what is shipped; nothing is written."""
-        if self._cache.count(profile.profile_id):
-            return self._cache
-        return _Known(self._read(profile))
+        return _Known(self._read(profile), self._cache)
 
     def write(self, profile: EmbeddingProfile, keys: Sequence[str]) -> Path:
         """Ships the vectors of ``keys`` that are in the cache. Raises BadInput when there are none."""
@@ -77,12 +74,14 @@ class ShippedVectors:
 
 
 class _Known:
-    def __init__(self, vectors: Mapping[str, Any]) -> None:
-        self._vectors = vectors
+    """What is in the cache, and what is shipped beside it."""
+
+    def __init__(self, vectors: Mapping[str, Any], cache: EmbeddingCache) -> None:
+        self._vectors, self._cache = vectors, cache
 
     def get(self, profile_id: str, keys: Sequence[str]) -> dict[str, Any]:
-        del profile_id
-        return {key: self._vectors[key] for key in keys if key in self._vectors}
+        held = self._cache.get(profile_id, keys)
+        return {**{key: self._vectors[key] for key in keys if key in self._vectors}, **held}
 
 
 def file_of(folder: Path, profile: EmbeddingProfile) -> Path:

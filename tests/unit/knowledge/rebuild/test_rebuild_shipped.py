@@ -72,10 +72,12 @@ def test_vectors_of_another_dimension_are_not_taken(shipping: Path, tmp_path: Pa
     world.close()
 
 
-def test_a_cache_that_holds_something_is_left_as_it_is(shipping: Path, tmp_path: Path) -> None:
+def test_a_cache_that_holds_something_gets_what_it_misses_and_keeps_its_own(shipping: Path, tmp_path: Path) -> None:
     world = other(tmp_path / "two", shipping)
-    world.cache.put(world.embedder.profile.profile_id, {"0" * 64: HashEmbedder()._vector("x")})
-    assert world.service().rebuild("REBUILD", who="ann").embedded == 2
+    own, profile_id = HashEmbedder()._vector("x"), world.embedder.profile.profile_id
+    world.cache.put(profile_id, {"0" * 64: own})
+    assert world.service().rebuild("REBUILD", who="ann").embedded == 0
+    assert list(world.cache.get(profile_id, ["0" * 64])["0" * 64]) == list(own)
     world.close()
 
 
