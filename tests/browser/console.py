@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from core.adapters import milvus_server
 from core.settings import ROOT
@@ -239,6 +240,25 @@ def expand(page: Page, name: str) -> Locator:
     box.locator("summary").click()
     expect(box.locator("details")).to_have_attribute("open", "")
     return box
+
+
+def pick(page: Page, chooser: Locator, words: str) -> None:
+    """Types into a select box and takes the option with these words. A list that the page closed under the mouse, since it
+    was being drawn anew, is opened again."""
+    option = page.get_by_role("option").filter(has_text=words)
+
+    def picked() -> bool:
+        settled(page)
+        chooser.click()
+        chooser.fill(words)
+        try:
+            option.first.click(timeout=3_000)
+        except PlaywrightTimeout:
+            page.keyboard.press("Escape")
+            return False
+        return True
+
+    until(picked, f"the option {words}")
 
 
 def table(page: Page, column: str) -> Locator:

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NewContext
-from tests.browser.console import Console, House, cells, choose, expand, open_page, settled, table
+from tests.browser.console import Console, House, cells, choose, expand, open_page, pick, settled, table
 
 pytestmark = pytest.mark.browser
 SESSION = "shift-7"
@@ -56,9 +56,7 @@ def test_a_filter_typed_and_chosen_stands_in_the_address_and_the_list_has_pages(
     page.get_by_role("button", name="Newest", exact=True).click()
     expect(page.get_by_role("button", name="Newest", exact=True)).to_be_disabled()
 
-    status = page.get_by_role("combobox", name="Status")
-    status.click()
-    page.get_by_role("option", name="ok", exact=True).click()
+    pick(page, page.get_by_role("combobox", name="Status"), "ok")
     expect(page).to_have_url(re.compile("[?&]status=ok"))
     total(page, len(ANSWERED))
     assert {row["Status"] for row in cells(table(page, "Status"))} == {"ok"}

@@ -7,7 +7,20 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser import corpus
-from tests.browser.console import Console, House, ask, cells, choose, excerpts, expand, open_page, settled, tab, table
+from tests.browser.console import (
+    Console,
+    House,
+    ask,
+    cells,
+    choose,
+    excerpts,
+    expand,
+    open_page,
+    pick,
+    settled,
+    tab,
+    table,
+)
 
 pytestmark = pytest.mark.browser
 QUERY = "CALLOUT-MARKER <img src=x onerror=document.title='OWNED'> ![q](https://kb.example.invalid/q.png) $a$ :material/home:"
@@ -80,9 +93,7 @@ def test_a_hostile_document_is_text_in_the_inspector_too(console: Console, page:
     box = expand(page, "Inspect a document")
     chooser = box.get_by_role("combobox", name="Document")
     for name, line in (("hostile/html", corpus.HTML_LINES[0]), ("hostile/callout", corpus.CALLOUTS[0])):
-        chooser.click()
-        chooser.fill(name)
-        page.get_by_role("option").filter(has_text=name).click()
+        pick(page, chooser, name)
         expect(box.get_by_test_id("stCode").filter(has_text=line).first).to_be_visible()
         settled(page)
         harmless(page)

@@ -19,6 +19,7 @@ from tests.browser.console import (
     cells,
     excerpts,
     open_page,
+    pick,
     settled,
     table,
 )
@@ -114,10 +115,7 @@ def test_a_document_is_uploaded_found_by_its_rare_term_and_removed_again(
     assert TERM in excerpts(query)[0]
 
     page.get_by_role("radio", name="Remove a document").click()
-    chooser = page.get_by_role("combobox", name="Document")
-    chooser.click()
-    chooser.fill("metering/gateway")
-    page.get_by_role("option").filter(has_text="metering/gateway").click()
+    pick(page, page.get_by_role("combobox", name="Document"), "metering/gateway")
     page.get_by_role("button", name="Remove the document").click()
     expect(page.get_by_text("Last job: remove by local, ACTIVE")).to_be_visible()
     ask(query, f"{TERM} duty desk")
