@@ -15,7 +15,6 @@ from pages.parts.text import cell
 
 if TYPE_CHECKING:
     from core.bootstrap import App
-
     from core.stores import DiagnosisEvent, TraceSummary
 
 SHOWN = 100
