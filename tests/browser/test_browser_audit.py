@@ -33,7 +33,7 @@ def recorded(house: House, tmp_path_factory: pytest.TempPathFactory) -> int:
 
 
 def total(page: Page, count: int) -> None:
-    expect(page.get_by_text(f"{count} record{'' if count == 1 else 's'}", exact=True)).to_be_visible()
+    expect(page.get_by_text(f"{count} record{'' if count == 1 else 's'}", exact=True).first).to_be_visible()
     settled(page)
 
 
@@ -69,7 +69,7 @@ def test_a_record_leads_to_its_trace_and_the_browsers_back_button_to_the_record_
     list_ = f"{console.url}/audit-log?session={SESSION}&status=ok"
     open_page(page, list_, "Audit")
     choose(table(page, "Status"), 0)
-    expect(page.get_by_role("link", name="Open its trace")).to_be_visible()
+    expect(page.get_by_role("link", name="Open its trace").first).to_be_visible()
     settled(page)
     record = re.search(r"[?&]record=([^&]+)", page.url)
     assert record
@@ -80,14 +80,14 @@ def test_a_record_leads_to_its_trace_and_the_browsers_back_button_to_the_record_
     assert record[1] == invocation
 
     page.get_by_role("link", name="Open its trace").click()
-    expect(page.get_by_role("heading", name="Trace", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="Trace", exact=True).first).to_be_visible()
     expect(page).to_have_url(f"{console.url}/trace-view?trace={trace}")
-    expect(page.get_by_role("heading", name="Rank ladder")).to_be_visible()
+    expect(page.get_by_role("heading", name="Rank ladder").first).to_be_visible()
     settled(page)
 
     page.go_back()
-    expect(page.get_by_role("heading", name="Audit", exact=True)).to_be_visible()
-    expect(page.get_by_role("link", name="Open its trace")).to_be_visible()
+    expect(page.get_by_role("heading", name="Audit", exact=True).first).to_be_visible()
+    expect(page.get_by_role("link", name="Open its trace").first).to_be_visible()
     assert f"record={invocation}" in page.url
     total(page, len(ANSWERED))
     page.go_back()

@@ -38,7 +38,7 @@ def test_case_108_a_question_shows_ladder_level_and_evidence_and_its_address_the
     before = house.recorded()
     page = new_context().new_page()
     open_page(page, console.url, "Query")
-    expect(page.get_by_text("No question yet")).to_be_visible()
+    expect(page.get_by_text("No question yet").first).to_be_visible()
     trace = ask(page, QUESTION)
 
     first = ladder(page)
@@ -67,10 +67,10 @@ def test_case_108_a_question_shows_ladder_level_and_evidence_and_its_address_the
     for name in ("Context pack", "Projection", "Query", "Times", "Provenance", "What the agent reads"):
         tab(page, name)
     page.get_by_role("radio", name="JSON", exact=True).click()
-    expect(page.get_by_text('"evidence_status": "READY"')).to_be_visible()
+    expect(page.get_by_text('"evidence_status": "READY"').first).to_be_visible()
     page.get_by_role("radio", name="Readable", exact=True).click()
     choose(table(page, "Dense"), 1)
-    expect(page.get_by_text("Chunk redis/")).to_be_visible()
+    expect(page.get_by_text("Chunk redis/").first).to_be_visible()
     expand(page, "What-if knobs")
     expand(page, "Inspect a document")
     settled(page)
@@ -79,7 +79,7 @@ def test_case_108_a_question_shows_ladder_level_and_evidence_and_its_address_the
 
     other = new_context().new_page()
     open_page(other, page.url, "Query")
-    expect(other.get_by_role("heading", name="Rank ladder")).to_be_visible()
+    expect(other.get_by_role("heading", name="Rank ladder").first).to_be_visible()
     settled(other)
     assert (ladder(other), excerpts(other)) == (first, read)
     expect(other.get_by_role("textbox", name="Question", exact=True)).to_have_value(QUESTION)
@@ -94,7 +94,7 @@ def test_a_question_that_cannot_be_searched_gets_a_clear_message_and_the_page_st
     box = page.get_by_role("textbox", name="Question", exact=True)
     box.fill(nothing)
     box.press("Enter")
-    expect(page.get_by_text("The lookup failed (InvalidQuery)")).to_be_visible()
+    expect(page.get_by_text("The lookup failed (InvalidQuery)").first).to_be_visible()
     expect(page.get_by_test_id("stText").filter(has_text=re.compile("^the query"))).to_be_visible()
     settled(page)
     ask(page, "kafka consumer lag")
@@ -112,6 +112,6 @@ def test_the_question_is_reached_and_sent_by_keyboard_alone(console: Console, pa
     expect(box).to_be_focused()
     page.keyboard.type("KubePodCrashLooping")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="Rank ladder")).to_be_visible()
+    expect(page.get_by_role("heading", name="Rank ladder").first).to_be_visible()
     settled(page)
     assert "exit code: 137" in excerpts(page)[0]

@@ -73,8 +73,8 @@ def over(house: House) -> bool:
 
 def job(page: Page, kind: str) -> Locator:
     """The line that says who does what since when, in every browser the same."""
-    expect(page.get_by_text(f"{kind} under way")).to_be_visible()
-    return page.get_by_test_id("stCaptionContainer").filter(has_text="since")
+    expect(page.get_by_text(f"{kind} under way").first).to_be_visible()
+    return page.get_by_test_id("stCaptionContainer").filter(has_text="since").first
 
 
 def press(page: Page, word: str, why: str) -> None:
@@ -88,7 +88,7 @@ def test_any_other_word_changes_nothing_and_says_so(console: Console, house: Hou
     before = (runs(house), active(house))
     open_page(page, f"{console.url}/index", "Rebuild")
     press(page, word, "a wrong word")
-    expect(page.get_by_text("Not rebuilt")).to_be_visible()
+    expect(page.get_by_text("Not rebuilt").first).to_be_visible()
     expect(page.get_by_test_id("stText").filter(has_text="REBUILD")).to_be_visible()
     settled(page)
     assert (runs(house), active(house)) == before
@@ -103,10 +103,10 @@ def test_a_document_is_uploaded_found_by_its_rare_term_and_removed_again(
     page.locator("input[type=file]").set_input_files(
         {"name": "gateway.md", "mimeType": "text/markdown", "buffer": UPLOAD.encode()}
     )
-    expect(page.get_by_text("gateway.md")).to_be_visible()
+    expect(page.get_by_text("gateway.md").first).to_be_visible()
     page.get_by_role("textbox", name="Folder").fill("metering")
     page.get_by_role("button", name="Add or replace").click()
-    expect(page.get_by_text("Last job: upload by local, ACTIVE")).to_be_visible()
+    expect(page.get_by_text("Last job: upload by local, ACTIVE").first).to_be_visible()
     assert active(house) == generation + 1
 
     query = page.context.new_page()
@@ -117,7 +117,7 @@ def test_a_document_is_uploaded_found_by_its_rare_term_and_removed_again(
     page.get_by_role("radio", name="Remove a document").click()
     pick(page, page.get_by_role("combobox", name="Document"), "metering/gateway")
     page.get_by_role("button", name="Remove the document").click()
-    expect(page.get_by_text("Last job: remove by local, ACTIVE")).to_be_visible()
+    expect(page.get_by_text("Last job: remove by local, ACTIVE").first).to_be_visible()
     ask(query, f"{TERM} duty desk")
     assert TERM not in "".join(excerpts(query))
     assert runs(house) == [*before, ("upload", "ACTIVE"), ("remove", "ACTIVE")]
@@ -134,20 +134,20 @@ def test_case_107_and_109_a_rebuild_survives_a_reload_is_the_same_in_every_brows
     endpoint.let(0)
     corpus.write(house.source, corpus.more())
     press(page, "REBUILD", "seen from two browsers")
-    expect(page.get_by_text("The rebuild has begun")).to_be_visible()
+    expect(page.get_by_text("The rebuild has begun").first).to_be_visible()
     told = job(page, "rebuild").inner_text()
     assert "seen from two browsers" in told
-    expect(page.get_by_role("progressbar")).to_be_visible()
+    expect(page.get_by_role("progressbar").first).to_be_visible()
     whole = chunks(house) + len(corpus.more())
-    expect(page.get_by_text(re.compile(rf"^0 of {whole}"))).to_be_visible()
+    expect(page.get_by_text(re.compile(rf"^0 of {whole}")).first).to_be_visible()
     endpoint.let(1)
     first = re.compile(rf"^{chunks(house) + BATCH} of {whole}")
-    expect(page.get_by_text(first)).to_be_visible()
+    expect(page.get_by_text(first).first).to_be_visible()
 
     page.reload()
     for browser in (page, second):
         assert job(browser, "rebuild").inner_text() == told
-        expect(browser.get_by_text(first)).to_be_visible()
+        expect(browser.get_by_text(first).first).to_be_visible()
         expect(browser.get_by_role("button", name="Rebuild the index")).to_be_disabled()
         expect(browser.get_by_role("textbox", name="Type REBUILD to confirm")).to_be_disabled()
     second.close()
@@ -161,7 +161,7 @@ def test_case_107_and_109_a_rebuild_survives_a_reload_is_the_same_in_every_brows
     third = new_context().new_page()
     open_page(third, f"{console.url}/index", "Rebuild")
     for browser in (page, third):
-        expect(browser.get_by_text("Last job: rebuild by local, ACTIVE")).to_be_visible()
+        expect(browser.get_by_text("Last job: rebuild by local, ACTIVE").first).to_be_visible()
         expect(browser.get_by_role("button", name="Rebuild the index")).to_be_enabled()
         settled(browser)
     assert runs(house) == [*before, ("rebuild", "ACTIVE")]
