@@ -106,12 +106,14 @@ def run_offline(args: argparse.Namespace) -> int:
     if args.write:
         for path in desk.write(report, mode):
             note(f"written: {path}")
+    for problem in report.unresolved:
+        note(f"label that points to nothing, mend it first: {problem}")
     if args.format != "text":
         text = report_markdown(report) if args.format == "markdown" else report_csv(report)
         sys.stdout.write(text)
     else:
         emit(args, _data(report, desk.difference(report, mode), verdict), _text(report, verdict))
-    return 0 if verdict is None or verdict.passed else 1
+    return 1 if report.unresolved or (verdict is not None and not verdict.passed) else 0
 
 
 def run_snapshot(args: argparse.Namespace) -> int:

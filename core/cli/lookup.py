@@ -74,6 +74,8 @@ def _lookup(built: App, args: argparse.Namespace, query: str) -> LookupOutcome:
 
 
 def _readable(outcome: LookupOutcome) -> str:
+    from core.stages.evidence import by_document
+
     result: LookupResult = outcome.result
     tool: RagToolResult | None = result.tool_result
     trace = result.retrieval_trace
@@ -84,9 +86,19 @@ def _readable(outcome: LookupOutcome) -> str:
     lines = [" · ".join(head), f"trace {result.trace_id}"]
     if tool is None or not tool.evidence:
         return "\n".join([*lines, result.message])
+    others = {piece.evidence_key: piece.also_in for piece in result.evidence}
+    sources = len(by_document(result.evidence))
+    lines.append(f"{tool.returned_count} pieces of evidence from {sources} document{'' if sources == 1 else 's'}")
     for number, item in enumerate(tool.evidence, 1):
         path = item.breadcrumb or item.title
-        lines += ["", f"[{number}] {item.document_id}", f"    {item.title} · {path}", f"    {item.source}", ""]
+        also = others.get(item.document_id) or ()
+        lines += [
+            "",
+            f"[{number}] {item.document_id}" + (f" (also in {', '.join(also)})" if also else ""),
+            f"    {item.title} · {path}",
+            f"    {item.source}",
+            "",
+        ]
         lines += [f"    {line}" for line in item.excerpt.splitlines()]
     if tool.truncated:
         lines += ["", "truncated: something was cut on the way to the agent; --full shows what"]

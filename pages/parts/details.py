@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
 
-from core.model import Candidate, EvidenceStatus, PackedSource
+from core.model import Candidate, Evidence, EvidenceStatus, PackedSource
+from core.stages.evidence import by_document
 from pages.parts import boxes, look, reading, waterfall
 from pages.parts.numbers import NONE, count, score
 from pages.parts.text import literal, visible
@@ -38,6 +40,12 @@ def draw(view: View, page: str) -> None:
         _provenance(view, page)
 
 
+def _documents(evidence: Sequence[Evidence]) -> str:
+    """How many documents the evidence comes from: five chunks of one are no five witnesses."""
+    number = len(by_document(evidence))
+    return "1 document" if number == 1 else f"{count(number)} documents"
+
+
 def _agent(view: View, page: str) -> None:
     tool = view.result.tool_result
     if tool is None:
@@ -45,7 +53,8 @@ def _agent(view: View, page: str) -> None:
         return
     left, right = st.columns([3, 1], vertical_alignment="center")
     cut = "cut on the way: see Projection" if tool.truncated else "nothing was cut"
-    left.caption(f"{tool.evidence_status.value} · {count(tool.returned_count)} pieces of evidence · {cut}")
+    pieces = f"{count(tool.returned_count)} pieces of evidence from {_documents(view.result.evidence)}"
+    left.caption(f"{tool.evidence_status.value} · {pieces} · {cut}")
     right.download_button(
         "Download JSON",
         reading.json_text(tool),
@@ -70,10 +79,13 @@ def _agent(view: View, page: str) -> None:
         boxes.empty("No answer", "The agent is told that the lookup failed, not that there is no evidence.")
     elif not tool.evidence:
         boxes.empty("No evidence", "The agent is told so, and to go on with logs, metrics and alerts.")
+    others = {piece.evidence_key: piece.also_in for piece in view.result.evidence}
     for number, piece in enumerate(tool.evidence, 1):
         with st.container(border=True):
             st.markdown(f"**{number}.** {literal(piece.title or piece.source)}")
             st.caption(f"{literal(piece.document_id)} · {literal(piece.source)} · {literal(piece.breadcrumb)}")
+            if others.get(piece.document_id):
+                st.caption(f"the same text also stands in: {literal(', '.join(others[piece.document_id]))}")
             if piece.excerpt:
                 st.code(visible(piece.excerpt, TEXT_CHARS), language=None, wrap_lines=True)
             else:

@@ -54,6 +54,7 @@ def strip(view: View) -> None:
             with st.container(width="content", gap=None):
                 st.caption(fact.label, help=fact.help or None)
                 st.markdown(f":{fact.tone}[**{fact.value}**]" if fact.tone else f"**{fact.value}**")
+    st.caption(status.made_with(view.result))
     remarks = (*status.remarks(view.result), *((view.note,) if view.note else ()))
     if remarks:
         with st.container(border=True, gap="xxsmall"):

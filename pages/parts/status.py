@@ -74,6 +74,14 @@ def _audit(receipt: AuditReceipt | None) -> str:
     return {"recorded": "", "queued": "orange", "failed": "red"}.get(receipt.state if receipt else "recorded", "")
 
 
+def made_with(result: LookupResult) -> str:
+    """What this result was made with, whatever the knobs say by now. Our own words and numbers."""
+    trace = result.retrieval_trace
+    limits = [branch.limit for attempt in trace.attempts for branch in attempt.branches if branch.limit]
+    asked = f"retrieve_k {max(limits)} · " if limits else ""
+    return f"Made with: {trace.mode.value} · {asked}{count(len(result.evidence))} pieces of evidence kept"
+
+
 def remarks(result: LookupResult) -> tuple[str, ...]:
     """Everything that makes this lookup less, or other, than a plain one. May hold foreign text: draw it as text."""
     trace = result.retrieval_trace

@@ -133,6 +133,8 @@ def without(intake: Intake, rejected: Sequence[Rejected]) -> Intake:
 def _named(path: Path, sources: Sources) -> tuple[list[SourceFile], list[Rejected], bool]:
     """Files that ``path`` names, what is rejected there, and whether they lie in the source or uploads folder."""
     full = path.resolve()
+    if path.is_symlink():
+        raise BadInput(f"{path}: a link, which may lead anywhere; copy the file in, or name it by its own path")
     if not full.exists():
         raise BadInput(f"{path}: no such file or folder")
     for root, uploaded in ((sources.root, False), (sources.uploads, True)):

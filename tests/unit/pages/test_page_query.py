@@ -262,3 +262,23 @@ def test_the_history_lists_earlier_questions_with_their_what_if(fake: FakeApp) -
     assert table.iloc[0].tolist() == ["2026-03-01 16:15:30.123 CST", "'=1+1", "READY", "", "", "rrf_k = 10", "ann"]
     assert len(history.table([], "UTC")) == 0
     assert fake.lookup.requests == []
+
+
+def test_case_48_a_shown_result_says_what_it_was_made_with(open_page: OpenPage) -> None:
+    at = ask(open_page("pages/query.py"), "redis pool")
+    assert "Made with: hybrid · retrieve_k 20" in drawn(at)
+
+
+def test_case_59_the_number_of_documents_stands_beside_the_number_of_pieces(open_page: OpenPage) -> None:
+    at = ask(open_page("pages/query.py"), "redis pool")
+    documents = {e.doc_id for e in samples.found().evidence}
+    assert f"pieces of evidence from {len(documents)} document" in drawn(at)
+
+
+def test_case_61_a_text_that_stands_in_two_documents_names_the_other(open_page: OpenPage, fake: FakeApp) -> None:
+    found = samples.found()
+    twin = replace(found.evidence[0], also_in=("ops/v2",))
+    fake.lookup.answer = lambda: replace(found, evidence=(twin, *found.evidence[1:]))
+    at = ask(open_page("pages/query.py"), "redis pool")
+    assert "the same text also stands in" in drawn(at)
+    assert "ops/v2" in drawn(at)

@@ -251,3 +251,14 @@ def test_a_folder_of_the_source_lists_what_is_rejected_in_it(built: World) -> No
     outcome = built.service().ingest([built.source / "deep"], who="ann")
     assert outcome.added == ("deep/good",)
     assert [r.source for r in outcome.rejected] == ["deep/link.md"]
+
+
+def test_case_117_a_link_is_not_ingested_wherever_it_leads(built: World, tmp_path: Path) -> None:
+    secret = tmp_path / "outside" / "secret.md"
+    secret.parent.mkdir()
+    secret.write_text("# Outside\n\nCANARY-SECRET\n", encoding="utf-8")
+    for link in (built.source / "leak.md", tmp_path / "leak.md"):
+        link.symlink_to(secret)
+        with pytest.raises(BadInput, match="a link"):
+            built.service().ingest([link], who="ann")
+    assert built.found("CANARY-SECRET") == set()
