@@ -303,3 +303,14 @@ def test_a_fresh_process_judges_without_a_store_a_model_or_a_traceback(desk: Des
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.rstrip().endswith("gate: passed")
+
+
+def test_case_101_labels_that_point_to_nothing_are_named_first_and_fail_the_run(desk: Desk) -> None:
+    seed = desk.folder / "seed-docs"
+    seed.mkdir(exist_ok=True)
+    for document in seed.rglob("*.md"):
+        document.rename(document.with_name(f"moved-{document.name}"))
+    for form in ("text", "csv"):
+        answer = desk.run("offline", "--format", form)
+        assert answer.code == 1
+        assert "label that points to nothing, mend it first" in answer.err
