@@ -222,8 +222,11 @@ def trace_of(page: Page) -> str:
 def excerpts(page: Page) -> list[str]:
     """The evidence on the screen, as the agent reads it, in order."""
     panel = page.get_by_role("tabpanel", name="What the agent reads")
-    expect(panel.get_by_test_id("stCode").first).to_be_visible()
-    return panel.get_by_test_id("stCode").locator("code").all_inner_texts()
+    told = re.search(r"(\d+) pieces? of evidence", panel.get_by_test_id("stCaptionContainer").first.inner_text())
+    assert told
+    codes = panel.get_by_test_id("stCode").locator("code")
+    expect(codes).to_have_count(int(told[1]))
+    return codes.all_inner_texts()
 
 
 def tab(page: Page, name: str) -> Locator:
