@@ -225,8 +225,13 @@ def excerpts(page: Page) -> list[str]:
     told = re.search(r"(\d+) pieces? of evidence", panel.get_by_test_id("stCaptionContainer").first.inner_text())
     assert told
     codes = panel.get_by_test_id("stCode").locator("code")
-    expect(codes).to_have_count(int(told[1]))
-    return codes.all_inner_texts()
+    for _ in range(50):  # a page that is drawn anew takes its boxes away between a count and a look
+        expect(codes).to_have_count(int(told[1]))
+        texts = codes.all_inner_texts()
+        if len(texts) == int(told[1]) and all(texts):
+            return texts
+        page.wait_for_timeout(100)
+    raise AssertionError(f"the evidence did not come to rest: {codes.all_inner_texts()}")
 
 
 def tab(page: Page, name: str) -> Locator:
