@@ -98,7 +98,7 @@ def _write(folder: Path) -> int:
     for number in range(DOCUMENTS):
         lines = ["---", f"title: Runbook {number}", f"category: area-{number % 8}", "---"]
         for section in range(SECTIONS):
-            text = " ".join(chance.choices(_WORDS, k=110))
+            text = f"node-{number}-{section} rack{number * 10 + section}: " + " ".join(chance.choices(_WORDS, k=110))
             lines += [f"## Step {section} of {number}", "", text + ".", ""]
         (folder / f"runbook-{number:03}.md").write_text("\n".join(lines), encoding="utf-8")
     return DOCUMENTS * SECTIONS
