@@ -15,6 +15,7 @@ from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from typing import Any, Final, TypeVar, cast
 
+import orjson
 import pydantic_core
 from pydantic import TypeAdapter, ValidationError
 
@@ -25,8 +26,8 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 def to_json(value: Any) -> str:
     """``value`` (frozen values, dicts, lists, plain data) as one line of JSON, UTF-8 as it is."""
     try:
-        return pydantic_core.to_json(value, inf_nan_mode="null", fallback=_foreign).decode()
-    except pydantic_core.PydanticSerializationError:
+        return orjson.dumps(value, default=_jsonable, option=orjson.OPT_PASSTHROUGH_DATETIME).decode()
+    except TypeError:  # keys that are no text, numbers beyond 64 bits, half a surrogate pair
         return pydantic_core.to_json(_plain(value), inf_nan_mode="null", fallback=_foreign).decode()
 
 
@@ -63,6 +64,11 @@ def non_finite(value: Any) -> tuple[str, ...]:
 @lru_cache(maxsize=64)
 def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
+
+
+def _jsonable(value: Any) -> Any:
+    """What orjson does not write itself: sets, named tuples, times."""
+    return pydantic_core.to_jsonable_python(value, inf_nan_mode="null", fallback=_foreign)
 
 
 def _foreign(value: Any) -> Any:

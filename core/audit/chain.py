@@ -19,6 +19,8 @@ VERSION: Final = 1
 GENESIS: Final = "0" * 64
 """``prev_hash`` of a writer's first row, and the hash of a head without rows."""
 LONG_CHARS: Final = 1_000
+_LONG_COLUMNS: Final = frozenset({"attributes", "metadata_json", "trace_json"})
+"""Of the rows beside the record; every other column of theirs is bounded below ``LONG_CHARS``."""
 _UNHASHED: Final = frozenset({"id", "row_hash"})
 
 
@@ -68,7 +70,10 @@ def rows_hash(rows: Sequence[Mapping[str, Any]]) -> str:
     """One plain SHA-256 over rows of one table that belong to a record (its events, its trace); it stands in the
     chained row. A column that is null in all of them counts as absent, so that a later version may add one."""
     names = sorted({name for row in rows for name, value in row.items() if value is not None})
-    values = [[_short(row.get(name)) for name in names] for row in rows]
+    values = [[row.get(name) for name in names] for row in rows]
+    for place in (place for place, name in enumerate(names) if name in _LONG_COLUMNS):
+        for row in values:
+            row[place] = _short(row[place])
     return hashlib.sha256(canonical([names, values])).hexdigest()
 
 

@@ -24,7 +24,6 @@ FUSED: Final = "fused"
 """``retriever`` of a candidate whose branch is unknown (fused by the store, without probes)."""
 _LARGEST: Final = 2**63 - 1
 _DROPS: Final = {reason: reason.value for reason in DropReason}
-_encode: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 def trace_rows(
@@ -141,4 +140,4 @@ def _metadata(candidate: Candidate) -> str:
         "quality_basis": candidate.quality_basis,
         "drop_stage": candidate.drop_stage,
     }
-    return _encode({name: value for name, value in facts.items() if value is not None})
+    return to_json({name: value for name, value in facts.items() if value is not None})

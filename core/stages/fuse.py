@@ -10,7 +10,7 @@ import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from core.errors import InvalidSettings
 from core.model import (
@@ -23,6 +23,7 @@ from core.model import (
     SearchFilter,
     Stage,
     evidence_key,
+    evolve,
 )
 from core.ports import FusedRow
 
@@ -158,6 +159,9 @@ def _entry(found: dict[str, _Entry], chunk: Chunk, vector: Any) -> tuple[str, _E
     return key, entry
 
 
+_NOTHING: Final = Candidate(evidence_key="", doc_id="")
+
+
 def _by_score(item: tuple[str, _Entry]) -> tuple[float, int, str]:
     key, entry = item
     return (-entry.score if entry.score is not None else math.inf, entry.best_rank, key)
@@ -188,7 +192,8 @@ def _candidate(
     elif guard.stale(chunk):
         drop = DropReason.STALE_REVISION
     admitted = outside is None
-    return Candidate(
+    return evolve(
+        _NOTHING,
         evidence_key=key,
         doc_id=chunk.doc_id,
         chunk_index=chunk.chunk_index,

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
+import orjson
+
 from core.analysis import cut_graphemes
 from core.errors import InvalidSettings
 from core.model import (
@@ -35,7 +37,6 @@ MAX_EXCERPT: Final = "max_excerpt_chars"
 MAX_EVIDENCE: Final = "max_evidence"
 MAX_BYTES: Final = "max_bytes"
 DUPLICATE: Final = "duplicate"
-_compact: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,11 +272,11 @@ def _dumps(data: Any) -> str:
 
 def _size(result: RagToolResult) -> int:
     """Bytes of ``to_json(result)``, counted without laying it out: json indents in Python, an order slower."""
-    return len(_compact(plain(result)).encode()) + _layout(len(result.evidence))
+    return len(orjson.dumps(plain(result))) + _layout(len(result.evidence))
 
 
 def _item_size(item: ToolEvidence) -> int:
-    return len(_compact(_plain_item(item)).encode()) + _item_layout()
+    return len(orjson.dumps(_plain_item(item))) + _item_layout()
 
 
 @lru_cache(maxsize=256)
@@ -283,13 +284,13 @@ def _layout(pieces: int) -> int:
     """Bytes that line breaks and indents add to a result of so many pieces; they do not depend on what it holds."""
     item = ToolEvidence("", "", "", "", "")
     data = plain(RagToolResult(EvidenceStatus.READY, "", "", (item,) * pieces, None, False, 0))
-    return len(_dumps(data)) - len(_compact(data))
+    return len(_dumps(data)) - len(orjson.dumps(data))
 
 
 @lru_cache(maxsize=1)
 def _item_layout() -> int:
     data = _plain_item(ToolEvidence("", "", "", "", ""))
-    return len(_dumps(data)) - len(_compact(data))
+    return len(_dumps(data)) - len(orjson.dumps(data))
 
 
 def _mark(candidate: Candidate, ranks: dict[str, int], drops: dict[str, DropReason]) -> Candidate:

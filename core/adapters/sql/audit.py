@@ -92,7 +92,7 @@ class SqlLedger:
         except CheckFailed as exc:
             if not isinstance(exc.__cause__, IntegrityError):
                 raise
-            delivery = self._db.write(lambda c: self._deliver(c, entries, beyond=True))
+            delivery = self._db.write(lambda c: self._deliver(c, entries, careful=True))
         new = {str(entry.settings["fingerprint"]) for entry in entries if entry.settings is not None}
         if not new <= self._settings:
             self._settings |= new
@@ -132,18 +132,19 @@ class SqlLedger:
             dropped += count
         return dropped
 
-    def _deliver(self, connection: Connection, entries: Sequence[Entry], *, beyond: bool = False) -> Delivery:
-        """``beyond``: rows that somebody put behind the head are stepped over, for verification to find."""
+    def _deliver(self, connection: Connection, entries: Sequence[Entry], *, careful: bool = False) -> Delivery:
+        """``careful``: after a refusal. A single record is taken for new and refused by its key when it is not; rows
+        that somebody put behind the head are stepped over, for verification to find."""
         head = self._head(connection)
         by_id: dict[str, Entry] = {}
         for entry in entries:
             by_id.setdefault(entry.invocation_id, entry)
-        recorded = _recorded(connection, list(by_id))
+        recorded = _recorded(connection, list(by_id)) if careful or len(by_id) > 1 else set()
         fresh = [entry for name, entry in by_id.items() if name not in recorded]
         if not fresh:
             return Delivery(0, len(entries))
         now, seq, prev_hash, rows = self._clock(), head.seq, head.row_hash, []
-        if beyond:
+        if careful:
             last = select(func.max(INVOCATION.c.seq)).where(INVOCATION.c.writer == self._writer)
             seq = max(seq, connection.execute(last).scalar_one() or 0)
         for entry in fresh:

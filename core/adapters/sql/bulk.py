@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Boolean, Connection, CursorResult, Dialect, Executable, Table
@@ -47,28 +46,23 @@ def insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any
         every = dict.fromkeys(name for row in rows for name in row)
         rows = [{**every, **row} for row in rows]
         known = every.keys()
-    names = tuple(name for name in known if any(row[name] is not None for row in rows))
+    columns = {name: [row[name] for row in rows] for name in known}
+    columns = {name: values for name, values in columns.items() if values.count(None) < len(rows)}
+    names = tuple(columns)
+    for name, process in _processors(connection.dialect, table, names):
+        columns[name] = [process(value) for value in columns[name]]
+    connection.exec_driver_sql(
+        _statement(connection.dialect, table, names, ignore), list(zip(*columns.values(), strict=True))
+    )
+
+
+@lru_cache(maxsize=256)
+def _statement(dialect: Dialect, table: Table, names: tuple[str, ...], ignore: bool) -> str:
     unknown = [name for name in names if name not in table.c]
     if unknown:
         raise BadInput(
             f"{table.name} has no column {unknown[0]}: the record was made by another version of the program"
         )
-    values: list[Any] = list(map(itemgetter(*names), rows)) if len(names) > 1 else [(row[names[0]],) for row in rows]
-    processors = _processors(connection.dialect, table, names)
-    if processors:
-        values = [_processed(row, processors) for row in values]
-    connection.exec_driver_sql(_statement(connection.dialect, table, names, ignore), values)
-
-
-def _processed(row: Sequence[Any], processors: Sequence[tuple[int, Processor]]) -> tuple[Any, ...]:
-    values = list(row)
-    for place, process in processors:
-        values[place] = process(values[place])
-    return tuple(values)
-
-
-@lru_cache(maxsize=256)
-def _statement(dialect: Dialect, table: Table, names: tuple[str, ...], ignore: bool) -> str:
     lite = dialect.name == "sqlite"
     word = ("OR IGNORE " if lite else "IGNORE ") if ignore else ""
     quote, mark = dialect.identifier_preparer.quote, "?" if lite else "%s"
@@ -77,10 +71,12 @@ def _statement(dialect: Dialect, table: Table, names: tuple[str, ...], ignore: b
 
 
 @lru_cache(maxsize=256)
-def _processors(dialect: Dialect, table: Table, names: tuple[str, ...]) -> tuple[tuple[int, Processor], ...]:
+def _processors(dialect: Dialect, table: Table, names: tuple[str, ...]) -> tuple[tuple[str, Processor], ...]:
     """Columns whose values are not given to the driver as they are; both drivers know what a boolean is."""
-    found = [
-        None if isinstance(kind := table.c[name].type, Boolean) else kind.dialect_impl(dialect).bind_processor(dialect)
-        for name in names
-    ]
-    return tuple((place, process) for place, process in enumerate(found) if process is not None)
+    kinds = {name: table.c[name].type for name in names if name in table.c}
+    found = {
+        name: kind.dialect_impl(dialect).bind_processor(dialect)
+        for name, kind in kinds.items()
+        if not isinstance(kind, Boolean)
+    }
+    return tuple((name, process) for name, process in found.items() if process is not None)

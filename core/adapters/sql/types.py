@@ -9,8 +9,6 @@ from sqlalchemy import BigInteger, Dialect, Integer, LargeBinary, String, Text
 from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-_FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
-
 
 class UtcDateTime(TypeDecorator[datetime]):
     """A moment in UTC with microseconds: ``DATETIME(6)``, on SQLite text of fixed width, so that the order of the texts
@@ -26,7 +24,8 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value is None:
             return None
         moment = utc(value)
-        return moment.strftime(_FORMAT) if dialect.name == "sqlite" else moment.replace(tzinfo=None)
+        moment = moment.replace(tzinfo=None)
+        return f"{moment.isoformat(timespec='microseconds')}Z" if dialect.name == "sqlite" else moment
 
     def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
         del dialect
