@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from core.model import AttemptTrace, Candidate, Document, LookupResult, RetrievalTrace
@@ -207,8 +207,9 @@ def _moved(
         known = now or then
         if known is None:
             continue
-        why = _why(then, now, changed.get(known.doc_id))
-        yield Moved(key, known.title, _ranks(then), _ranks(now), why, _rewritten(then, now))
+        moved = Moved(key, known.title, _ranks(then), _ranks(now), "", _rewritten(then, now))
+        why = _why(then, now, changed.get(known.doc_id), moved) if moved.moved else "stands where it stood"
+        yield replace(moved, why=why)
 
 
 def _ranks(candidate: Candidate | None) -> dict[str, int | None]:
@@ -222,10 +223,11 @@ def _rewritten(then: Candidate | None, now: Candidate | None) -> bool:
 
 
 def _why(
-    then: Candidate | None, now: Candidate | None, document: tuple[Document | None, Document | None] | None
+    then: Candidate | None,
+    now: Candidate | None,
+    document: tuple[Document | None, Document | None] | None,
+    moved: Moved,
 ) -> str:
-    if (then.evidence_rank if then else None) == (now.evidence_rank if now else None) and not _rewritten(then, now):
-        return "stands where it stood"
     if document is not None:
         before, after = document
         if after is None:
@@ -234,7 +236,7 @@ def _why(
             return "its document is new in the index"
         if then is None or now is None or then.content_sha256 != now.content_sha256:
             return f"its document changed (revision {before.revision} to {after.revision})"
-    if _rewritten(then, now):
+    if moved.rewritten:
         return "the same place, another text"
     if now is None:
         return "no branch found it any more, or it fell behind the window"

@@ -6,9 +6,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from core.analysis import search_text
+from core.audit.redaction import Content
 from core.errors import NotFound
 from core.knowledge.chunk import passage_text
 from core.model import Candidate, Document, Evidence, LookupResult, Origin, ToolEvidence, evolve
@@ -32,10 +33,12 @@ class IndexedChunk:
 class Restored:
     """A stored trace as it may be shown. ``texts`` by evidence key: None where the text is no longer in the index, or no
     longer the one that the lookup saw. ``result`` is the stored one; of a console lookup, whose question is kept too,
-    it has the texts of its evidence again. An agent's lookup keeps what its record left out, left out."""
+    it has the texts of its evidence again. ``ranks_only``: an agent's lookup whose record left the texts out; nothing is
+    read back for it."""
 
     result: LookupResult
     texts: dict[str, str | None]
+    ranks_only: bool = False
 
 
 class ReadBack(Protocol):
@@ -77,6 +80,8 @@ class Documents:
     def restored(self, stored: StoredTrace) -> Restored:
         """A stored trace with its texts read back from the recorded generation, each only where its hash is the one that
         the lookup saw."""
+        if stored.content != Content.FULL and stored.result.retrieval_trace.origin is Origin.AGENT:
+            return Restored(stored.result, {}, ranks_only=True)
         hashes = _hashes(stored.result)
         number = stored.result.retrieval_trace.generation
         kept = self._chunks.read_back(self._alias, number, list(hashes)) if number is not None and hashes else {}
@@ -91,39 +96,35 @@ class Documents:
 def _with_texts(result: LookupResult, kept: Mapping[str, StoredChunk], titles: Mapping[str, str]) -> LookupResult:
     """``result`` with the titles, breadcrumbs and texts that its record left out. Excerpts are the beginnings that the
     projection let through."""
-    known = {key: (titles.get(chunk.doc_id, ""), chunk.breadcrumb, chunk.content) for key, chunk in kept.items()}
     shown = {item.evidence_key: item.chars_after for item in result.projection.items} if result.projection else {}
 
-    def named(candidate: Candidate) -> Candidate:
-        title, breadcrumb, _ = known.get(candidate.evidence_key, ("", "", ""))
-        return evolve(candidate, title=candidate.title or title, breadcrumb=candidate.breadcrumb or breadcrumb)
+    def names(piece: Candidate | Evidence | ToolEvidence, key: str) -> dict[str, Any]:
+        chunk = kept.get(key)
+        title, breadcrumb = (titles.get(chunk.doc_id, ""), chunk.breadcrumb) if chunk else ("", "")
+        return {"title": piece.title or title, "breadcrumb": piece.breadcrumb or breadcrumb}
 
-    def whole(piece: Evidence) -> Evidence:
-        title, breadcrumb, text = known.get(piece.evidence_key, ("", "", ""))
-        return replace(
-            piece,
-            title=piece.title or title,
-            breadcrumb=piece.breadcrumb or breadcrumb,
-            content=piece.content or text,
-        )
-
-    def read(piece: ToolEvidence) -> ToolEvidence:
-        title, breadcrumb, text = known.get(piece.document_id, ("", "", ""))
-        return replace(
-            piece,
-            title=piece.title or title,
-            breadcrumb=piece.breadcrumb or breadcrumb,
-            excerpt=piece.excerpt or text[: shown.get(piece.document_id, 0)],
-        )
+    def text(key: str) -> str:
+        return kept[key].content if key in kept else ""
 
     trace, tool = result.retrieval_trace, result.tool_result
-    attempts = tuple(replace(a, candidates=tuple(named(c) for c in a.candidates)) for a in trace.attempts)
-    return replace(
-        result,
-        evidence=tuple(whole(piece) for piece in result.evidence),
-        retrieval_trace=replace(trace, attempts=attempts),
-        tool_result=replace(tool, evidence=tuple(read(piece) for piece in tool.evidence)) if tool else None,
+    attempts = tuple(
+        replace(a, candidates=tuple(evolve(c, **names(c, c.evidence_key)) for c in a.candidates))
+        for a in trace.attempts
     )
+    evidence = tuple(
+        replace(e, content=e.content or text(e.evidence_key), **names(e, e.evidence_key)) for e in result.evidence
+    )
+    if tool is not None:
+        read = tuple(
+            replace(
+                e,
+                excerpt=e.excerpt or text(e.document_id)[: shown.get(e.document_id, 0)],
+                **names(e, e.document_id),
+            )
+            for e in tool.evidence
+        )
+        tool = replace(tool, evidence=read)
+    return replace(result, evidence=evidence, retrieval_trace=replace(trace, attempts=attempts), tool_result=tool)
 
 
 def _hashes(result: LookupResult) -> dict[str, str]:

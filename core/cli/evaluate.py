@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import getpass
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.cli.output import add_json, dumps, emit, note, say, settings
+from core.cli.output import add_json, dumps, emit, note, say, settings, user
 from core.errors import BadInput, CheckFailed
 from core.evaluation.desk import MODES, EvaluationDesk, LiveEvaluation
 from core.evaluation.difference import Difference
@@ -68,7 +67,7 @@ def add(commands: Any) -> None:
     accepted = add_json(actions.add_parser("accept", help="make the offline run the baseline"))
     _mode(accepted)
     accepted.add_argument("--reason", required=True, help="why the new baseline is right; kept in its history")
-    accepted.add_argument("--who", default=getpass.getuser())
+    accepted.add_argument("--who", default=user())
     accepted.set_defaults(run=run_accept)
 
 
@@ -83,7 +82,7 @@ def run_seed(args: argparse.Namespace) -> int:
         with progress_line(quiet=args.json) as progress:
             outcome = app.rebuild.rebuild(
                 "REBUILD",
-                who=getpass.getuser(),
+                who=user(),
                 why="seed corpus of the evaluation",
                 allow_shrink=True,
                 progress=progress,
@@ -180,7 +179,7 @@ def run_calibrate(args: argparse.Namespace) -> int:
         if found.suggestion is None:
             raise CheckFailed("nothing to save: both answerable and unanswerable cases are needed")
         file = CalibrationFile(configured.path(configured.embedding.calibration))
-        file.save(scale_of(found.suggestion, profile.profile_id, who=getpass.getuser(), why=args.why))
+        file.save(scale_of(found.suggestion, profile.profile_id, who=user(), why=args.why))
         lines.append(f"saved for {profile.profile_id} in {file.path}; running processes take it at their next start")
     emit(args, plain(found), "\n".join(lines))
     return 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import getpass
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +14,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from core.cli.output import add_json, app, emit, note
+from core.cli.output import add_json, app, emit, note, user
 from core.knowledge.rebuild.guard import Word, confirm
 from core.knowledge.rebuild.values import Plan, Progress, RebuildOutcome
 
@@ -65,15 +63,7 @@ def add(commands: Any) -> None:
 
 def _who(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--why", default="", help="kept in the history")
-    parser.add_argument("--who", default=_user(), help=argparse.SUPPRESS)
-
-
-def _user() -> str:
-    """The account's name, or its number where it has none (a container run under a bare uid)."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):
-        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"
+    parser.add_argument("--who", default=user(), help=argparse.SUPPRESS)
 
 
 def run_rebuild(args: argparse.Namespace) -> int:
@@ -145,7 +135,7 @@ def build_sample(built: App) -> RebuildOutcome | None:
     if built.generations.active_number(built.settings.milvus.collection) is not None:
         return None
     with progress_line() as progress:
-        return built.rebuild.rebuild("REBUILD", who=_user(), why="first start", progress=progress)
+        return built.rebuild.rebuild("REBUILD", who=user(), why="first start", progress=progress)
 
 
 @contextmanager

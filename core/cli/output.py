@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import getpass
 import json
 import os
 import sys
@@ -38,6 +39,14 @@ def app(configured: Settings | None = None) -> Iterator[App]:
         yield built
     finally:
         built.close()
+
+
+def user() -> str:
+    """The account's name, or its number where it has none (a container run under a bare uid)."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"
 
 
 def dumps(value: Any, *, indent: int | None = 2) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import getpass
-import os
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -13,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from core.audit.export import Format, export
 from core.audit.params import read_moment
 from core.audit.query import AuditFilter, cursor_from_param, cursor_to_param
-from core.cli.output import add_json, app, dumps, emit, note, output, say
+from core.cli.output import add_json, app, dumps, emit, note, output, say, user
 from core.cli.record_text import moment, page_text, timeline, trace_text
 from core.codec import to_data
 from core.errors import BadInput, NotFound
@@ -205,18 +203,10 @@ def run_prune(args: argparse.Namespace) -> int:
     with app() as built:
         zone = built.settings.audit.timezone
         before = read_moment("--before", args.before, zone)
-        outcome = prune(built.ledger, before, _user(), content=built.settings.audit.content, force=args.force)
+        outcome = prune(built.ledger, before, user(), content=built.settings.audit.content, force=args.force)
     text = f"{outcome.rows} records and {outcome.traces} traces from before {moment(before, zone)} removed"
     if args.json:
         print(dumps(outcome))
     else:
         say(text)
     return 0
-
-
-def _user() -> str:
-    """The account's name, or its number where it has none (a container run under a bare uid)."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):
-        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"

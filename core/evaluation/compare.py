@@ -333,13 +333,13 @@ def _clause(metric: PairedMetric, pairs: int) -> str:
     if metric.interval is not None:
         moved += f", 95 % interval {metric.interval.low:+.3f} to {metric.interval.high:+.3f}"
     if metric.significant:
-        return f"{name} is {'better' if metric.delta > 0 else 'worse'} ({moved}, {_p(metric.p)})"
+        return f"{name} is {'better' if metric.delta > 0 else 'worse'} ({moved}, p {p_value(metric.p)})"
     return f"too few cases to call {name} ({moved}, {metric.wins + metric.losses} of {pairs} differ)"
 
 
-def _p(p: float | None) -> str:
-    """A randomisation test never gives 0: what is smaller than its display is said to be so."""
-    return "p unknown" if p is None else f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
+def p_value(p: float | None) -> str:
+    """``= 0.042``. A randomisation test never gives 0: what is smaller than its display is said to be so."""
+    return "unknown" if p is None else f"= {p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 def _cases(count: int) -> str:

@@ -12,7 +12,7 @@ import streamlit as st
 from core.audit.chain import Head
 from core.audit.verify import ChainReport, Finding, verify
 from core.errors import RagError
-from pages.parts import audit_list, boxes, result, services
+from pages.parts import audit_list, boxes, result, services, tables
 from pages.parts.numbers import count, moment
 from pages.parts.text import cell, literal
 
@@ -106,7 +106,7 @@ def _report(report: ChainReport, page: str, when: str) -> None:
             key=key,
             hide_index=True,
             placeholder="–",
-            height=min(35 * (len(report.findings) + 1) + 3, 400),
+            height=tables.height(len(report.findings), 400),
             on_select=lambda: _open(st.session_state.get(key), report.findings),
             selection_mode="single-cell",
         )

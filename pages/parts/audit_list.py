@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.audit.query import AuditFilter, AuditPage, AuditRow, cursor_from_param, cursor_to_param
 from core.stores import Cursor
-from pages.parts import audit_filters, boxes, result, services
+from pages.parts import audit_filters, boxes, result, services, tables
 from pages.parts.numbers import count, finite, moment
 from pages.parts.text import cell
 
@@ -42,7 +42,7 @@ def draw(app: App, where: AuditFilter, page: str, zone: str) -> None:
         key=key,
         hide_index=True,
         placeholder="–",
-        height=min(35 * (len(found.rows) + 1) + 3, 430),
+        height=tables.height(len(found.rows), 430),
         on_select=lambda: _open(st.session_state.get(key), found.rows),
         selection_mode="single-cell",
         column_config={

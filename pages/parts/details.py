@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.model import Candidate, Evidence, EvidenceStatus, PackedSource
 from core.stages.evidence import by_document
-from pages.parts import boxes, look, reading, waterfall
+from pages.parts import boxes, look, reading, tables, waterfall
 from pages.parts.numbers import NONE, count, score
 from pages.parts.text import literal, visible
 
@@ -218,7 +218,7 @@ def _facts(rows: tuple[tuple[str, str], ...]) -> None:
     st.dataframe(
         table,
         hide_index=True,
-        height=36 * (len(rows) + 1) + 2,
+        height=tables.height(len(rows)),
         column_config={
             "": st.column_config.TextColumn(width="small"),
             "Value": st.column_config.TextColumn(width="large"),

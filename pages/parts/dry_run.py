@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from core.knowledge.rebuild.values import Plan
-from pages.parts import facts, index_state, services
+from pages.parts import facts, index_state, services, tables
 from pages.parts.numbers import count, moment
 from pages.parts.text import visible
 
@@ -60,7 +60,7 @@ def draw(app: App, page: str) -> None:
         st.caption(f"Documents that differ: {count(changes)}" + _cut(changes))
         if changes:
             table = index_state.changes_table(plan.added, plan.changed, plan.removed, plan.kept)
-            st.dataframe(table, hide_index=True, height=_height(len(table)), key=f"{page}.dry.changes")
+            st.dataframe(table, hide_index=True, height=tables.height(len(table), 300), key=f"{page}.dry.changes")
     with right:
         bad = len(plan.rejected) + len(plan.skipped)
         st.caption(f"Files that would not be in the index: {count(bad)}")
@@ -69,7 +69,7 @@ def draw(app: App, page: str) -> None:
                 index_state.rejected_table(plan.rejected, plan.skipped),
                 hide_index=True,
                 placeholder="–",
-                height=_height(bad),
+                height=tables.height(bad, 300),
                 key=f"{page}.dry.rejected",
                 column_config=index_state.REJECTED_COLUMNS,
             )
@@ -77,7 +77,3 @@ def draw(app: App, page: str) -> None:
 
 def _cut(changes: int) -> str:
     return f" (the first {count(index_state.ROWS)} are listed)" if changes > index_state.ROWS else ""
-
-
-def _height(rows: int) -> int:
-    return min(35 * (rows + 1) + 3, 300)

@@ -13,7 +13,7 @@ from core.evaluation.baseline import Baseline, refusals
 from core.evaluation.difference import CaseChange, Change, Difference
 from core.evaluation.gate import GateResult
 from core.evaluation.markdown import diff_markdown
-from pages.parts import boxes, eval_address, eval_cases, eval_services, eval_tables, notice, result
+from pages.parts import boxes, eval_address, eval_cases, eval_services, notice, result, tables
 from pages.parts.access import User
 from pages.parts.eval_services import Run
 from pages.parts.numbers import NONE, count, moment
@@ -57,7 +57,7 @@ def _gate(gate: GateResult, page: str) -> None:
         gate_table(gate),
         hide_index=True,
         placeholder=NONE,
-        height=eval_tables.height(len(gate.reasons), 260),
+        height=tables.height(len(gate.reasons), 260),
         key=f"{page}.reasons",
         on_select=lambda: _open(f"{page}.reasons", [reason.case_id for reason in gate.reasons]),
         selection_mode="single-cell",
@@ -107,7 +107,7 @@ def _difference(run: Run, found: Difference, page: str) -> None:
             key=key,
             hide_index=True,
             placeholder=NONE,
-            height=eval_tables.height(len(changes), 360),
+            height=tables.height(len(changes), 360),
             on_select=lambda: _open(key, ids),
             selection_mode="single-cell",
             column_config={"Case": st.column_config.TextColumn(width=170, pinned=True)},

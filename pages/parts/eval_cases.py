@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.evaluation.report import CaseRow
 from core.evaluation.view import failures_first
-from pages.parts import boxes, eval_address, eval_case, eval_tables, result
+from pages.parts import boxes, eval_address, eval_case, result, tables
 from pages.parts.eval_services import Run
 from pages.parts.numbers import count
 from pages.parts.text import cell
@@ -84,7 +84,7 @@ def table(run: Run, ids: Sequence[str], key: str) -> None:
         key=f"{key}.{ids[0]}.{len(ids)}",
         hide_index=True,
         placeholder="–",
-        height=eval_tables.height(len(ids), 220 if eval_address.asked(eval_address.CASE) else 400),
+        height=tables.height(len(ids), 220 if eval_address.asked(eval_address.CASE) else 400),
         on_select=lambda: chosen(st.session_state.get(f"{key}.{ids[0]}.{len(ids)}"), ids),
         selection_mode="single-cell",
         column_config={

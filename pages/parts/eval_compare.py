@@ -8,9 +8,9 @@ from typing import Any, Final
 import pandas as pd
 import streamlit as st
 
-from core.evaluation.compare import Comparison, PairedMetric, PairRow
+from core.evaluation.compare import Comparison, PairedMetric, PairRow, p_value
 from core.model import Mode
-from pages.parts import boxes, eval_address, eval_figures, eval_services, eval_tables, facts, result, services
+from pages.parts import boxes, eval_address, eval_figures, eval_services, facts, result, services, tables
 from pages.parts.numbers import NONE, count, finite, score
 from pages.parts.status import Fact
 from pages.parts.text import cell, literal, visible
@@ -112,7 +112,7 @@ def metric_table(found: Comparison) -> pd.DataFrame:
             "Delta": numbers(lambda m: m.delta),
             "Low": numbers(lambda m: m.interval.low if m.interval else None),
             "High": numbers(lambda m: m.interval.high if m.interval else None),
-            "p": [p_words(metric.p) for metric in metrics],
+            "p": [NONE if finite(metric.p) is None else p_value(metric.p) for metric in metrics],
             "Wins": [metric.wins for metric in metrics],
             "Ties": [metric.ties for metric in metrics],
             "Losses": [metric.losses for metric in metrics],
@@ -120,12 +120,6 @@ def metric_table(found: Comparison) -> pd.DataFrame:
             "Too thin": [metric.incomplete for metric in metrics],
         }
     )
-
-
-def p_words(p: float | None) -> str:
-    """A p value as it is written: never as zero."""
-    p = finite(p)
-    return NONE if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def called(metric: PairedMetric) -> str:
@@ -161,7 +155,7 @@ def _cases(found: Comparison, page: str) -> None:
         key=key,
         hide_index=True,
         placeholder=NONE,
-        height=eval_tables.height(len(rows), 360),
+        height=tables.height(len(rows), 360),
         on_select=lambda: _open(st.session_state.get(key), rows),
         selection_mode="single-cell",
         column_config={

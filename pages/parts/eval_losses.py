@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.evaluation.ladder import LAYER, LossCode
 from core.evaluation.view import loss_flow
-from pages.parts import boxes, eval_address, eval_cases, eval_flow, eval_tables, look, result
+from pages.parts import boxes, eval_address, eval_cases, eval_flow, look, result, tables
 from pages.parts.eval_services import Run
 from pages.parts.text import cell
 
@@ -61,7 +61,7 @@ def draw(run: Run, page: str) -> None:
         loss_table(counts),
         key=table,
         hide_index=True,
-        height=eval_tables.height(len(codes), 260),
+        height=tables.height(len(codes), 260),
         on_select=lambda: _picked(st.session_state.get(table), codes),
         selection_mode="single-cell",
         column_config={"Code": st.column_config.TextColumn(width=190, pinned=True)},

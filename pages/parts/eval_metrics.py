@@ -11,7 +11,7 @@ import streamlit as st
 from core.evaluation.metrics import DEFINITIONS, Mean
 from core.evaluation.report import Report, StageTable
 from core.evaluation.stages import RankedStage
-from pages.parts import boxes, eval_address, eval_figures, eval_tables, look, result
+from pages.parts import boxes, eval_address, eval_figures, look, result, tables
 from pages.parts.eval_figures import Bar
 from pages.parts.eval_run import words
 from pages.parts.eval_services import Run
@@ -76,7 +76,7 @@ def _by_group(report: Report, page: str) -> None:
 def _table(table: pd.DataFrame, key: str) -> None:
     decimals = st.column_config.NumberColumn(format="%.3f")
     config = {name: decimals for name in table.columns if table[name].dtype == "Float64"}
-    height = eval_tables.height(len(table), 420)
+    height = tables.height(len(table), 420)
     st.dataframe(table, hide_index=True, placeholder=NONE, key=key, height=height, column_config=config)
 
 

@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.evaluation.live_jobs import RECORD
 from core.stores import EvalCaseResult, EvalRun, EvalStore
-from pages.parts import boxes, eval_address, eval_tables, result, services
+from pages.parts import boxes, eval_address, result, services, tables
 from pages.parts.numbers import NONE, count, moment
 from pages.parts.text import cell
 
@@ -30,7 +30,7 @@ def draw(store: EvalStore, page: str, zone: str) -> None:
         key=key,
         hide_index=True,
         placeholder=NONE,
-        height=eval_tables.height(len(rows), 260),
+        height=tables.height(len(rows), 260),
         on_select=lambda: _chosen(st.session_state.get(key), rows),
         selection_mode="single-cell",
     )
@@ -46,7 +46,7 @@ def draw(store: EvalStore, page: str, zone: str) -> None:
             case_table(cases),
             hide_index=True,
             placeholder=NONE,
-            height=eval_tables.height(len(cases), 400),
+            height=tables.height(len(cases), 400),
             key=f"{page}.live.record.cases",
         )
         st.caption(f"{count(len(cases))} cases, failures first. A trace id opens on the Trace page.")

@@ -12,7 +12,7 @@ from core.evaluation.cases import Case, CaseSet
 from core.evaluation.collection import Collection, case_text
 from core.evaluation.promote import Reviewed
 from core.evaluation.view import neighbours, review_list
-from pages.parts import boxes, eval_address, eval_drafts, eval_services, eval_tables, notice, result, services
+from pages.parts import boxes, eval_address, eval_drafts, eval_services, notice, result, services, tables
 from pages.parts.access import User
 from pages.parts.eval_services import Run
 from pages.parts.numbers import NONE, count
@@ -68,7 +68,7 @@ def _golden(cases: CaseSet, collection: Collection, user: User, run: Run | None,
         key=key,
         hide_index=True,
         placeholder=NONE,
-        height=eval_tables.height(len(rows), 400),
+        height=tables.height(len(rows), 400),
         on_select=lambda: _chosen(st.session_state.get(key), ids),
         selection_mode="single-cell",
         column_config={"Case": st.column_config.TextColumn(width=170, pinned=True)},

@@ -11,7 +11,7 @@ from core.evaluation.difference import Change
 from core.evaluation.judge import CaseStatus, Share
 from core.evaluation.markdown import report_csv, report_markdown
 from core.evaluation.report import report_data, to_json
-from pages.parts import eval_tables, facts
+from pages.parts import facts, tables
 from pages.parts.eval_services import Run
 from pages.parts.numbers import NONE, count, ms
 from pages.parts.status import Fact
@@ -92,7 +92,7 @@ def doubts(run: Run, page: str) -> None:
     report = run.report
     if report.unresolved:
         st.error(f"{len(report.unresolved)} labels point to nothing: mend these first", icon=":material/link_off:")
-        st.dataframe(unresolved_table(run), hide_index=True, height=eval_tables.height(len(report.unresolved), 220))
+        st.dataframe(unresolved_table(run), hide_index=True, height=tables.height(len(report.unresolved), 220))
     if report.stale:
         st.warning(f"{len(report.stale)} fixtures are stale: take the snapshot again", icon=":material/update:")
         table = pd.DataFrame(
@@ -101,7 +101,7 @@ def doubts(run: Run, page: str) -> None:
                 "Why": [cell(item.reason) for item in report.stale[:FEW]],
             }
         )
-        st.dataframe(table, hide_index=True, height=eval_tables.height(len(table), 220), key=f"{page}.stale")
+        st.dataframe(table, hide_index=True, height=tables.height(len(table), 220), key=f"{page}.stale")
     failed = report.judgement.by_status[CaseStatus.FAILED.value]
     if failed:
         st.warning(f"{count(failed)} lookups failed: they count as not passed, not as not found.")

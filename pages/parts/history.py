@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
-from pages.parts import result, services
+from pages.parts import result, services, tables
 from pages.parts.numbers import moment
 from pages.parts.text import cell
 
@@ -40,7 +40,7 @@ def draw(app: App, page: str) -> None:
             key=key,
             hide_index=True,
             width=WIDTH,
-            height=min(36 * (len(entries) + 1) + 2, 300),
+            height=tables.height(len(entries), 300),
             on_select=lambda: _open(st.session_state.get(key), entries),
             selection_mode="single-cell",
         )

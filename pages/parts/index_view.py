@@ -10,7 +10,7 @@ import streamlit as st
 from core.errors import NotFound
 from core.knowledge.rebuild.values import Drift, IndexStatus
 from core.stores import RebuildRun
-from pages.parts import boxes, dry_run, facts, index_state, pace, reading, result, runs, services
+from pages.parts import boxes, dry_run, facts, index_state, pace, reading, result, runs, services, tables
 from pages.parts.numbers import count, moment
 from pages.parts.status import Fact
 from pages.parts.text import literal, visible
@@ -52,7 +52,7 @@ def drift(app: App, page: str, *, busy: bool) -> None:
         changes = len(found.added) + len(found.changed) + len(found.removed)
         if changes and found.generation is not None:
             table = index_state.changes_table(found.added, found.changed, found.removed)
-            st.dataframe(table, hide_index=True, height=min(35 * (len(table) + 1) + 3, 220), key=f"{page}.drift")
+            st.dataframe(table, hide_index=True, height=tables.height(len(table), 220), key=f"{page}.drift")
         if found.source:
             st.caption(f"Source: {literal(found.source)}")
     dry_run.button(page, busy=busy)
@@ -66,7 +66,7 @@ def left_out(status: IndexStatus, page: str) -> None:
             index_state.rejected_table(status.rejected),
             hide_index=True,
             placeholder="–",
-            height=min(35 * (len(status.rejected) + 1) + 3, 300),
+            height=tables.height(len(status.rejected), 300),
             key=f"{page}.rejected",
             column_config=index_state.REJECTED_COLUMNS,
         )
@@ -100,7 +100,7 @@ def history(app: App, found: Sequence[RebuildRun] | None, page: str) -> None:
             key=key,
             hide_index=True,
             placeholder="–",
-            height=min(35 * (len(found) + 1) + 3, 320),
+            height=tables.height(len(found), 320),
             on_select=lambda: _open(st.session_state.get(key), found),
             selection_mode="single-cell",
             column_config={

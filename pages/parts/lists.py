@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import streamlit as st
 
-from pages.parts import boxes, result, services
+from pages.parts import boxes, result, services, tables
 from pages.parts.numbers import moment, ms
 from pages.parts.text import cell
 
@@ -71,7 +71,7 @@ def recent(app: App, wanted: Wanted, page: str) -> None:
         key=key,
         hide_index=True,
         placeholder="–",
-        height=min(36 * (len(found.rows) + 1) + 2, 420),
+        height=tables.height(len(found.rows), 420),
         on_select=lambda: _open(st.session_state.get(key), found.rows),
         selection_mode="single-cell",
     )

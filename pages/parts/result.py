@@ -13,7 +13,7 @@ import streamlit as st
 
 from core.model import AttemptTrace, LookupResult
 from core.ports import AuditReceipt
-from pages.parts import attempts, boxes, bump, details, funnel, gate, ladder, look, status
+from pages.parts import attempts, boxes, bump, details, funnel, gate, ladder, look, status, tables
 from pages.parts.text import visible
 
 CHART = {"displayModeBar": False, "doubleClick": False, "scrollZoom": False}
@@ -118,7 +118,7 @@ def ranks(view: View, page: str) -> None:
             key=table,
             hide_index=True,
             placeholder="–",
-            height=min(36 * (len(rows) + 1) + 2, 420),
+            height=tables.height(len(rows), 420),
             on_select=lambda: _choose(slot, _picked(st.session_state.get(table), keys)),
             selection_mode="single-cell",
             column_config={
@@ -163,7 +163,7 @@ def _side_by_side(result: LookupResult, page: str) -> None:
             moves,
             hide_index=True,
             placeholder="–",
-            height=min(36 * (len(moves) + 1) + 2, 260),
+            height=tables.height(len(moves), 260),
             key=f"{page}.moves",
             column_config={
                 f"Quality {side}": st.column_config.NumberColumn(format="%.3f") for side in ("before", "after")

@@ -117,7 +117,7 @@ def view(app: App, trace_id: str) -> View:
     if not result.query:
         asked = app.history.get(trace_id)
         result = _asked(result, asked.query if asked else "")
-    return views().keep(View(result, texts=found.texts, note=_not_stored(stored, asked is not None)))
+    return views().keep(View(result, texts=found.texts, note=_not_stored(stored, asked is not None, found.ranks_only)))
 
 
 def _asked(result: LookupResult, query: str) -> LookupResult:
@@ -128,7 +128,7 @@ def _asked(result: LookupResult, query: str) -> LookupResult:
     return replace(result, query=query, tool_result=tool)
 
 
-def _not_stored(stored: StoredTrace, asked: bool) -> str:
+def _not_stored(stored: StoredTrace, asked: bool, ranks_only: bool) -> str:
     """What a stored trace leaves out, in our own words; empty when it is whole."""
     if stored.cut:
         return "The record was larger than the store takes: long texts and lists are cut."
@@ -137,7 +137,8 @@ def _not_stored(stored: StoredTrace, asked: bool) -> str:
     question = (
         "" if asked else f"the question ({stored.query_chars:,} characters, SHA-256 {stored.query_sha256[:12]}…) and "
     )
-    return f"audit.content was {stored.content}: {question}texts are not stored; chunks are read back from the index by key."
+    shown = "of an agent's lookup ranks only are shown" if ranks_only else "chunks are read back from the index by key"
+    return f"audit.content was {stored.content}: {question}texts are not stored; {shown}."
 
 
 def warming(app: App) -> None:

@@ -119,9 +119,16 @@ def test_a_generation_that_is_gone_gives_no_text(generation: int | None) -> None
     assert found.result == trace.result
 
 
-def test_an_agents_lookup_keeps_left_out_what_its_record_left_out() -> None:
-    trace = stored(redacted(), origin=Origin.AGENT)
-    assert restored(trace).result == trace.result
+@pytest.mark.parametrize("content", ["redacted", "none"])
+def test_of_an_agents_lookup_that_was_redacted_there_are_ranks_only(content: str) -> None:
+    trace = stored(redacted(), origin=Origin.AGENT, content=content)
+    found = restored(trace)
+    assert (found.result, found.texts, found.ranks_only) == (trace.result, {}, True)
+
+
+def test_an_agents_lookup_that_is_kept_in_full_has_its_texts() -> None:
+    found = restored(stored(redacted(), origin=Origin.AGENT, content="full"))
+    assert (found.texts, found.ranks_only) == ({KEY: TEXT}, False)
 
 
 def test_what_the_record_holds_itself_stays_as_it_is() -> None:

@@ -57,8 +57,8 @@ class Jobs:
         parts = self._parts
         profile = parts.embedder.profile
         entries = _watched(corpus.read(parts.chunks_of(active), parts.settings.knowledge), len(corpus.files), work)
-        known = parts.shipped.cached(profile)
-        plan = forecast(entries, before=corpus.earlier, cache=known, profile_id=profile.profile_id)
+        cache = parts.cache if work else parts.shipped.cached(profile)  # a run has loaded what is shipped
+        plan = forecast(entries, before=corpus.earlier, cache=cache, profile_id=profile.profile_id)
         rate, rate_from = measured_rate(parts.runs.history(parts.alias, limit=PACE_RUNS).rows, profile)
         plan = replace(
             plan,
@@ -126,6 +126,7 @@ class Jobs:
                 "is held that is newer than the active one" if wanted is None else "is not held, or something newer is"
             )
             raise NotFound(f"{name} {why}: build one with `rebuild --hold`")
+        work.generation(held.number)
         self._usable(held)
         self.activate(work, held, shelf.active, skip_gate=options.skip_gate)
         self.sweep(work)
@@ -137,6 +138,7 @@ class Jobs:
         began, shelf = self._parts.clock.monotonic(), self._parts.leftovers.shelf()
         if shelf.previous is None:
             raise NotFound("there is no previous generation to return to: only one has been active, or it is gone")
+        work.generation(shelf.previous.number)
         self._usable(shelf.previous)
         self.activate(work, shelf.previous, shelf.active, skip_gate=True)
         return self._moved(work, Kind.ROLLBACK, shelf.previous, shelf.active, began)

@@ -17,7 +17,7 @@ EVERYWHERE: Final = SearchFilter(Scopes(frozenset(), everything=True))
 ADMIN_SECONDS: Final = 600.0
 SEARCH_SECONDS: Final = 60.0
 FOUND_WITHIN: Final = (20, 200)  # ranks, the second only when the first did not do: near-copies stand before it
-ASKED: Final = 48
+ASKED: Final = {20: 24, 200: 96}  # words of its own that a chunk is asked for by, at each of these
 NEIGHBOURS: Final = 20
 MIN_RECALL: Final = 0.98
 _SAME: Final = 1e-4  # the store computes squared distances in float32
@@ -58,7 +58,7 @@ def find_again(generation: Generation, sample: Sequence[IndexRow], index: Vector
         return index.search_dense(generation, row.vector, EVERYWHERE, limit, timeout=SEARCH_SECONDS)
 
     def bm25(row: IndexRow, limit: int) -> SearchAnswer:
-        text = own_words(row.search_text)
+        text = own_words(row.search_text, ASKED[limit])
         return index.search_bm25(generation, text, EVERYWHERE, limit, timeout=SEARCH_SECONDS, with_vectors=False)
 
     for row in sample:
@@ -70,10 +70,10 @@ def find_again(generation: Generation, sample: Sequence[IndexRow], index: Vector
                 )
 
 
-def own_words(search_text: str) -> str:
-    """Tokens spread evenly over a text, each once, at most ``ASKED``: a whole chunk as a query takes its time."""
+def own_words(search_text: str, most: int) -> str:
+    """Tokens spread evenly over a text, each once, at most ``most``: a whole chunk as a query takes its time."""
     distinct = list(dict.fromkeys(search_text.split()))
-    return " ".join(distinct[:: -(-len(distinct) // ASKED) or 1])
+    return " ".join(distinct[:: -(-len(distinct) // most) or 1])
 
 
 def _contains(hits: Sequence[Hit], row: IndexRow) -> bool:

@@ -180,6 +180,6 @@ def test_probes_double_until_every_list_is_probed() -> None:
 
 def test_a_chunk_is_asked_for_by_words_from_all_of_it() -> None:
     text = " ".join(f"w{n}" for n in range(100)) + " w0 w1"
-    assert own_words(text).split() == [f"w{n}" for n in range(0, 100, 3)]
-    assert own_words("b a b") == "b a"
-    assert own_words("") == ""
+    assert own_words(text, 48).split() == [f"w{n}" for n in range(0, 100, 3)]
+    assert own_words("b a b", 48) == "b a"
+    assert own_words("", 48) == ""
