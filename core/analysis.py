@@ -18,7 +18,7 @@ import re
 import threading
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import opencc_jieba_pyo3
@@ -65,7 +65,6 @@ _STOP: Final = frozenset(
     """.split()  # noqa: SIM905 - a list of words reads better than a list of literals
 )
 
-_folding = threading.local()
 _stemming = threading.local()
 
 
@@ -152,10 +151,13 @@ def _plain(char: str) -> bool:
 def _simplified(text: str) -> str:
     if text.isascii():
         return text
-    converter: Any = getattr(_folding, "converter", None)
-    if converter is None:
-        converter = _folding.converter = opencc_jieba_pyo3.OpenCC("t2s")
-    return str(converter.convert(text, False))
+    return str(_converter().convert(text, False))
+
+
+@cache
+def _converter() -> Any:
+    """One for all threads, which may share it: it takes 0.4 s to make, and a page runs in a new thread each time."""
+    return opencc_jieba_pyo3.OpenCC("t2s")
 
 
 def _tokens(text: str) -> Iterator[str]:

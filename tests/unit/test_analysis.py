@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import unicodedata
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core import analysis
 from core.analysis import (
     bigrams,
     cut_graphemes,
@@ -262,3 +264,23 @@ def test_other_words_or_a_date_inside_are_no_copy() -> None:
     assert near_copy_key("重启 Redis 7，观察") != base
     assert near_copy_key("2024-05-06") == "20240506"
     assert near_copy_key("—！") == ""
+
+
+def test_the_dictionary_of_folding_is_made_once_for_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    class Counted:
+        def __init__(self, config: str) -> None:
+            made.append(config)
+
+        def convert(self, text: str, punctuation: bool) -> str:
+            return text.replace("連", "连")
+
+    monkeypatch.setattr(analysis.opencc_jieba_pyo3, "OpenCC", Counted)
+    analysis._converter.cache_clear()
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert [fold("連接"), *pool.map(fold, ["連接"] * 8)] == ["连接"] * 9
+        assert made == ["t2s"]
+    finally:
+        analysis._converter.cache_clear()

@@ -17,7 +17,7 @@ EVERYWHERE: Final = SearchFilter(Scopes(frozenset(), everything=True))
 ADMIN_SECONDS: Final = 600.0
 SEARCH_SECONDS: Final = 60.0
 FOUND_WITHIN: Final = (20, 200)  # ranks, the second only when the first did not do: near-copies stand before it
-ASKED: Final = {20: 24, 200: 96}  # words of its own that a chunk is asked for by, at each of these
+ASKED: Final = {20: 12, 200: 96}  # words of its own that a chunk is asked for by, at each of these
 NEIGHBOURS: Final = 20
 MIN_RECALL: Final = 0.98
 _SAME: Final = 1e-4  # the store computes squared distances in float32
@@ -71,9 +71,10 @@ def find_again(generation: Generation, sample: Sequence[IndexRow], index: Vector
 
 
 def own_words(search_text: str, most: int) -> str:
-    """Tokens spread evenly over a text, each once, at most ``most``: a whole chunk as a query takes its time."""
+    """Tokens of a text, each once, the ``most`` longest, which are rare where short ones are common: a whole chunk as a
+    query takes its time."""
     distinct = list(dict.fromkeys(search_text.split()))
-    return " ".join(distinct[:: -(-len(distinct) // most) or 1])
+    return " ".join(sorted(distinct, key=len, reverse=True)[:most])
 
 
 def _contains(hits: Sequence[Hit], row: IndexRow) -> bool:
