@@ -273,7 +273,7 @@ def test_the_dictionary_of_folding_is_made_once_for_all_threads(monkeypatch: pyt
         def __init__(self, config: str) -> None:
             made.append(config)
 
-        def convert(self, text: str, punctuation: bool) -> str:
+        def convert(self, text: str, _punctuation: bool) -> str:
             return text.replace("連", "连")
 
     monkeypatch.setattr(analysis.opencc_jieba_pyo3, "OpenCC", Counted)
