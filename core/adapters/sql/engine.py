@@ -30,7 +30,7 @@ _SQLITE_PRAGMAS: Final = (
     "PRAGMA synchronous = NORMAL",
     "PRAGMA foreign_keys = ON",
     "PRAGMA temp_store = MEMORY",
-    "PRAGMA cache_size = -32000",
+    "PRAGMA cache_size = -8000",
 )
 _MYSQL_SESSION: Final = (
     "SET time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO,"
