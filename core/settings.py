@@ -323,19 +323,23 @@ def redact_url(url: str) -> str:
 
 
 def load(path: Path | None = None, environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
-    """Settings from ``settings.toml`` (missing: the defaults), then ``RAG__…``, then ``overrides`` (sections as dicts).
+    """Settings from ``path``, else the file that ``RAG_SETTINGS`` names, else ``settings.toml`` (missing: the defaults),
+    then ``RAG__…``, then ``overrides`` (sections as dicts).
 
     Raises InvalidSettings naming the key, the offending value (never a secret) and what is allowed.
     """
     environ = os.environ if environ is None else environ
-    file = path or Path(environ.get("RAG_SETTINGS", ROOT / "settings.toml"))
+    named = path or environ.get("RAG_SETTINGS")
+    file = Path(named or ROOT / "settings.toml")
     data: dict[str, Any] = {}
     if file.exists():
         try:
             data = tomllib.loads(file.read_text(encoding="utf-8-sig"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
             raise InvalidSettings(f"{file.name}: not valid TOML ({redact(exc)}); mend the file") from exc
-    elif path is not None:
+        except OSError as exc:
+            raise InvalidSettings(f"{file}: cannot be read ({exc.strerror}); name a file that can") from exc
+    elif named:
         raise InvalidSettings(f"{file}: no such settings file; name an existing one or leave it out")
     for name in sorted(environ):
         if name.startswith(PREFIX):

@@ -207,7 +207,7 @@ def world(
 
 
 def make_settings(**sections: Any) -> Settings:
-    return load(environ={"RAG_SETTINGS": "/nonexistent/settings.toml"}, **sections)
+    return load(environ={"RAG_SETTINGS": "/dev/null"}, **sections)
 
 
 REDIS_ONLY = FixedL0(L0Match(category_filter="redis", domain_hints=("redis",)))

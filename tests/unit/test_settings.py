@@ -61,6 +61,10 @@ def test_a_file_that_is_no_toml_or_not_there_is_named(tmp_path: Path) -> None:
         load(file, {})
     with pytest.raises(InvalidSettings, match="no such settings file"):
         load(tmp_path / "other.toml", {})
+    with pytest.raises(InvalidSettings, match="no such settings file"):
+        load(environ={"RAG_SETTINGS": str(tmp_path / "other.toml")})
+    with pytest.raises(InvalidSettings, match="cannot be read"):
+        load(tmp_path, {})
 
 
 def test_the_fingerprint_is_sha256_over_canonical_json_and_knows_no_secret(tmp_path: Path) -> None:

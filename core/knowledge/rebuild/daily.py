@@ -19,7 +19,7 @@ from core.knowledge.rebuild.status import rejected_of
 from core.knowledge.rebuild.values import Kind, Plan, RebuildOutcome, Step
 from core.knowledge.rebuild.work import Work
 from core.knowledge.source import Rejected, SourceFile, doc_id_of, list_files, load_file
-from core.model import Generation, GenerationState
+from core.model import Document, Generation, GenerationState
 
 NOTHING: Final = "there is no document {doc_id!r} in the index, the source or the uploads: nothing to remove"
 
@@ -55,10 +55,7 @@ class Daily:
         in_source = (indexed is not None and not indexed.uploaded) or self._in_source(doc_id)
         tombstone = in_source and doc_id not in parts.sources().removed()
         if indexed is None and not uploads and not tombstone:
-            note = NOTHING.format(doc_id=doc_id)
-            return RebuildOutcome(
-                work.run_id, Kind.REMOVE, active.state.value, active.number, active.number, notes=(note,)
-            )
+            return _unmoved(work, Kind.REMOVE, active, (NOTHING.format(doc_id=doc_id),))
         facts = {"by": work.run.who, "at": parts.clock.now().isoformat(timespec="seconds"), "why": work.run.why}
         change = {"deleted": uploads, "removed": {doc_id: facts} if tombstone else {}}
         corpus = self._delta(active, Intake((), change), frozenset({doc_id}))
@@ -94,6 +91,9 @@ class Daily:
             if not rows:
                 raise BadInput(_none_usable(intake.rejected))
             corpus = self._delta(active, intake, frozenset())
+            if all(_stands(row.document, corpus.earlier) for row in rows):
+                notes = (*intake.notes, f"nothing changed: {_files(len(rows))} as in the index already")
+                return _unmoved(work, kind, active, notes, rejected=intake.rejected)
             plan = self._plan(corpus, rows, active)
             outcome = self._replace(work, kind, corpus, plan, active, intake.change, began)
             return replace(outcome, rejected=intake.rejected, notes=intake.notes)
@@ -153,10 +153,12 @@ class Daily:
         """Without reading what is taken over: its chunks are counted already."""
         old = corpus.earlier
         ids = [r.document.doc_id for r in rows]
+        same = {r.document.doc_id for r in rows if _same_text(r.document, old)}
         chunks = sum(d.chunk_count for d in corpus.over) + sum(len(r.pieces) for r in rows)
         return Plan(
             added=tuple(i for i in ids if i not in old),
-            changed=tuple(i for i in ids if i in old),
+            changed=tuple(i for i in ids if i in old and i not in same),
+            unchanged=tuple(i for i in ids if i in same),
             warnings=tuple(w for r in rows for w in r.document.warnings),
             documents=len(corpus.over) + len(rows),
             documents_before=active.documents,
@@ -178,6 +180,30 @@ class Daily:
     def _switching(self) -> bool:
         states = {g.state for g in self._parts.store.all(self._parts.alias)}
         return GenerationState.SWITCHING in states
+
+
+def _same_text(document: Document, earlier: Mapping[str, Document]) -> bool:
+    known = earlier.get(document.doc_id)
+    return known is not None and known.content_hash == document.content_hash
+
+
+def _stands(document: Document, earlier: Mapping[str, Document]) -> bool:
+    """Whether the index holds ``document`` as it is, from the same place."""
+    known = earlier.get(document.doc_id)
+    place = known and (known.source, known.uploaded)
+    return _same_text(document, earlier) and place == (document.source, document.uploaded)
+
+
+def _unmoved(
+    work: Work, kind: Kind, active: Generation, notes: tuple[str, ...], rejected: tuple[Rejected, ...] = ()
+) -> RebuildOutcome:
+    """There was nothing to do: the active generation stays."""
+    state, number = active.state.value, active.number
+    return RebuildOutcome(work.run_id, kind, state, number, number, notes=notes, rejected=rejected)
+
+
+def _files(count: int) -> str:
+    return "the file is" if count == 1 else f"all {count} files are"
 
 
 def _none_usable(rejected: Sequence[Rejected]) -> str:

@@ -65,6 +65,25 @@ def test_a_file_of_the_source_folder_is_ingested_where_it_stands(built: World) -
     assert not built.uploads.exists()
 
 
+def test_what_stands_in_the_index_as_it_is_builds_nothing_and_says_so(built: World) -> None:
+    outcome = built.service().ingest([built.source / "a.md", built.source / "b.md"], who="ann")
+    assert (outcome.generation, outcome.previous, outcome.changed) == (1, 1, ())
+    assert outcome.notes == ("nothing changed: all 2 files are as in the index already",)
+    assert built.collections() == ["biz_g1"]
+
+
+def test_a_file_that_did_not_change_is_not_counted_as_changed(built: World) -> None:
+    built.write("b.md", "word edited")
+    outcome = built.service().ingest([built.source / "a.md", built.source / "b.md"], who="ann")
+    assert (outcome.changed, outcome.documents) == (("b",), 2)
+
+
+def test_the_same_text_from_another_place_is_taken_from_there(built: World) -> None:
+    outcome = built.service().upload("a.md", b"word alpha", who="ann")
+    assert (outcome.generation, outcome.changed) == (2, ())
+    assert (built.uploads / "a.md").is_file()
+
+
 def test_case_49_a_removed_document_is_gone_from_everything_and_stays_gone(built: World) -> None:
     old = built.snapshots.current().generation
     outcome = built.service().remove("a", who="ann", why="wrong")
