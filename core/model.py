@@ -208,6 +208,7 @@ class L0Match:
     l0_doc_ids: tuple[str, ...] = ()
     canonical_terms: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()  # (alias as it stands in the query, its canonical term)
+    documents_in_scope: int | None = None  # 0 explains an empty answer
 
 
 @dataclass(frozen=True, slots=True)

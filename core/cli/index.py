@@ -218,7 +218,9 @@ def outcome_text(outcome: RebuildOutcome) -> str:
     seconds = outcome.seconds.get("total", 0.0)
     what = "held, not yet active" if outcome.state == "VERIFIED" else "active"
     if outcome.generation == outcome.previous:
-        return "\n".join([*outcome.notes, f"generation {outcome.generation} stays active", *_rejected(outcome.rejected)])
+        return "\n".join(
+            [*outcome.notes, f"generation {outcome.generation} stays active", *_rejected(outcome.rejected)]
+        )
     lines = [f"generation {outcome.generation} is {what} ({_span(seconds)})"]
     if outcome.chunks:
         lines.append(

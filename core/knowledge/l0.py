@@ -6,7 +6,7 @@ documents without one are a domain of their own, which no filter can name: so a 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -51,6 +51,7 @@ class DocumentL0:
         self._holders: dict[_Term, list[int]] = defaultdict(list)
         self._canonical: dict[_Term, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
         self._domains: dict[str, set[str]] = defaultdict(set)
+        self._sizes = Counter(document.kb_scope for document in self._documents)
         for number, document in enumerate(self._documents):
             self._domains[document.kb_scope].add(document.category)
             self._add(number, document)
@@ -84,6 +85,7 @@ class DocumentL0:
             l0_doc_ids=tuple(self._documents[n].doc_id for n in matched)[:MAX_DOCUMENTS],
             canonical_terms=tuple(dict.fromkeys(term for _, term in aliases))[:MAX_TERMS],
             aliases=aliases[:MAX_TERMS],
+            documents_in_scope=sum(size for scope, size in self._sizes.items() if scopes.admits(scope)),
         )
 
     def _add(self, number: int, document: Document) -> None:

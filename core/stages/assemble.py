@@ -17,6 +17,9 @@ from core.model import (
     RetrievalTrace,
 )
 
+EMPTY_SCOPE: Final = (
+    "The index holds no document of this scope ({}): name another scope, or rebuild with documents of it."
+)
 NOTHING_USABLE: Final = "Nothing usable in the knowledge base: go on with logs, metrics and alerts."
 _MESSAGES: Final = {
     RelevanceLevel.PRECISE: "The evidence answers the query closely.",
@@ -57,10 +60,16 @@ def assemble(
         top_quality=top_quality,
         context_pack=context_pack,
         completeness_hint=completeness(evidence, candidate_count, context_pack, retrieval_trace),
-        message=_MESSAGES[level] if found else NOTHING_USABLE,
+        message=_MESSAGES[level] if found else _nothing(retrieval_trace),
         retrieval_trace=retrieval_trace,
         rerank_trace=rerank_trace,
     )
+
+
+def _nothing(trace: RetrievalTrace) -> str:
+    """Why there is no evidence, where the scope alone explains it."""
+    empty = trace.plan is not None and trace.plan.l0.documents_in_scope == 0
+    return EMPTY_SCOPE.format(trace.kb_scope) if empty else NOTHING_USABLE
 
 
 def assemble_failure(query: str, error: RagError, retrieval_trace: RetrievalTrace) -> LookupResult:

@@ -110,8 +110,8 @@ def test_documents_without_a_category_are_no_filter_and_prevent_one() -> None:
 
 @pytest.mark.parametrize("query", ["", "zzz", "🔥", "怎么办"])
 def test_a_query_that_meets_nothing_narrows_nothing(query: str) -> None:
-    assert matched(query) == L0Match()
-    assert matched(query, documents=[]) == L0Match()
+    assert matched(query) == L0Match(documents_in_scope=matched("redis").documents_in_scope)
+    assert matched(query, documents=[]) == L0Match(documents_in_scope=0)
 
 
 # --------------------------------------------------------------------------------------------- how words match
@@ -236,7 +236,7 @@ def test_a_hidden_document_does_not_even_make_a_word_ambiguous() -> None:
 
 
 def test_no_scope_at_all_sees_nothing() -> None:
-    assert matched("redis", Scopes(frozenset())) == L0Match(entities=())
+    assert matched("redis", Scopes(frozenset())) == L0Match(documents_in_scope=0)
 
 
 WORDS = st.sampled_from(

@@ -13,12 +13,15 @@ from core.model import (
     EvidenceStatus,
     FallbackReason,
     Fusion,
+    L0Match,
+    LookupResult,
     Mode,
+    QueryPlan,
     RelevanceLevel,
     RerankTrace,
     RetrievalTrace,
 )
-from core.stages.assemble import NOTHING_USABLE, assemble, assemble_failure, completeness
+from core.stages.assemble import EMPTY_SCOPE, NOTHING_USABLE, assemble, assemble_failure, completeness
 
 TRACE = RetrievalTrace("t1", "2026-01-02T03:04:05+00:00", Mode.HYBRID, Fusion.CLIENT, "default", None)
 PACK = ContextPack("text", "rank_order_char_budget", 4000, 4, ("a#chunk-0",), ("b#chunk-0", "c#chunk-0"))
@@ -28,7 +31,12 @@ def piece(doc: str, index: int = 0) -> Evidence:
     return Evidence(f"{doc}#chunk-{index}", doc, index, f"{doc}.md", doc, doc, "text")
 
 
-def assembled(*evidence: Evidence, level: RelevanceLevel | None = RelevanceLevel.PRECISE, count: int = 7):
+def assembled(
+    *evidence: Evidence,
+    level: RelevanceLevel | None = RelevanceLevel.PRECISE,
+    count: int = 7,
+    trace: RetrievalTrace = TRACE,
+) -> LookupResult:
     return assemble(
         "redis",
         evidence,
@@ -36,7 +44,7 @@ def assembled(*evidence: Evidence, level: RelevanceLevel | None = RelevanceLevel
         level=level,
         top_quality=0.9,
         context_pack=None,
-        retrieval_trace=TRACE,
+        retrieval_trace=trace,
         rerank_trace=RerankTrace(),
     )
 
@@ -62,6 +70,14 @@ def test_without_evidence_there_is_no_level_and_no_failure() -> None:
     assert (result.found, result.evidence_status, result.relevance_level) == (False, EvidenceStatus.NO_EVIDENCE, None)
     assert result.message == NOTHING_USABLE
     assert result.error_class is None
+
+
+@pytest.mark.parametrize(
+    ("documents", "message"), [(0, EMPTY_SCOPE.format("nope")), (3, NOTHING_USABLE), (None, NOTHING_USABLE)]
+)
+def test_a_scope_without_documents_explains_that_there_is_nothing(documents: int | None, message: str) -> None:
+    plan = QueryPlan("q", "q", "q", L0Match(documents_in_scope=documents))
+    assert assembled(count=0, trace=replace(TRACE, kb_scope="nope", plan=plan)).message == message
 
 
 def test_a_failure_is_an_error_and_says_that_nothing_is_known() -> None:
