@@ -32,9 +32,8 @@ class IndexedChunk:
 @dataclass(frozen=True, slots=True)
 class Restored:
     """A stored trace as it may be shown. ``texts`` by evidence key: None where the text is no longer in the index, or no
-    longer the one that the lookup saw. ``result`` is the stored one; of a console lookup, whose question is kept too,
-    it has the texts of its evidence again. ``ranks_only``: an agent's lookup whose record left the texts out; nothing is
-    read back for it."""
+    longer the one that the lookup saw. ``result`` is the stored one with the texts of its evidence where they could
+    be read back. ``ranks_only``: an agent's lookup whose record left the texts out; nothing is read back for it."""
 
     result: LookupResult
     texts: dict[str, str | None]
@@ -87,7 +86,7 @@ class Documents:
         kept = self._chunks.read_back(self._alias, number, list(hashes)) if number is not None and hashes else {}
         same = {key: chunk for key, chunk in kept.items() if _same(chunk, hashes[key])}
         result = stored.result
-        if same and result.retrieval_trace.origin is Origin.CONSOLE:
+        if same:
             titles = {document.doc_id: document.title for document in self.all(number)}
             result = _with_texts(result, same, titles)
         return Restored(result, {key: same[key].content if key in same else None for key in hashes})
