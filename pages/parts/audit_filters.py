@@ -96,7 +96,7 @@ def draw(app: App, page: str, zone: str) -> AuditFilter | None:
     where: AuditFilter | None = services.call("This address holds no filter", current, zone)
     _seed(where or AuditFilter(), page, zone)
     offered = _offered(app)
-    search, since, until, quick = st.columns([5, 2.6, 2.6, 3.2], vertical_alignment="bottom")
+    search, since, until, quick = st.columns([4.4, 2.6, 2.6, 3.8], vertical_alignment="bottom")
     told: dict[str, Any] = {"on_change": _apply, "args": (page, zone)}
     search.text_input(
         "Text",
