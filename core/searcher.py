@@ -63,7 +63,7 @@ class Searcher:
         if running.profile_id != stored.profile_id:
             raise ProfileMismatch(
                 f"generation {generation.number} holds vectors of {stored.profile_id}, this process embeds with "
-                f"{running.profile_id}: rebuild, or set embedding.provider back"
+                f"{running.profile_id}: rebuild, or set embedding.provider and embedding.model back"
             )
         return running
 

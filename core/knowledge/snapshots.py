@@ -96,7 +96,7 @@ class Snapshots:
         if generation.profile.profile_id != profile.profile_id:
             raise ProfileMismatch(
                 f"generation {generation.number} was built with {generation.profile.profile_id}, this process embeds with "
-                f"{profile.profile_id}: rebuild, or set embedding.provider back"
+                f"{profile.profile_id}: rebuild, or set embedding.provider and embedding.model back"
             )
         if generation.analysis_version != analysis:
             raise ProfileMismatch(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field, replace
@@ -218,6 +218,8 @@ def _gather(
     for branch, answer in settled.items():
         if answer.value is not None:
             hits[branch] = answer.value.hits
+            if unscored := _unscored(answer.value.hits):
+                degraded.append(f"{branch}: {unscored}")
         traces.append(_trace(branch, answer, search, expression, len(hits.get(branch, ()))))
         if answer.error is not None:
             errors.append(answer.error)
@@ -248,6 +250,12 @@ def clean_hits(answer: SearchAnswer, limit: int) -> tuple[Hit, ...]:
     )
 
 
+def _unscored(hits: Sequence[Hit]) -> str | None:
+    """What is said of hits whose score is no number: they keep their rank, and null stands for the score."""
+    count = sum(hit.score is None for hit in hits)
+    return f"{count} of {len(hits)} scores are no finite numbers and left out" if count else None
+
+
 def finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
@@ -267,7 +275,7 @@ def _trace(branch: Branch, answer: _Settled[SearchAnswer], search: Search, expre
     )
     error = answer.error
     if error is None:
-        return trace
+        return replace(trace, reason=_unscored(sent.hits) if sent else None)
     away = isinstance(error, Unavailable) and not isinstance(error, DeadlineExceeded)
     status = StageStatus.UNAVAILABLE if away else StageStatus.ERROR
     return replace(trace, status=status, reason=redact(error), error_class=error.error_class)

@@ -145,6 +145,9 @@ def test_case_70_what_a_store_returns_is_cleaned_before_anything_reads_it(index:
 
     assert [(h.rank, h.score) for h in found.hits[Branch.BM25]] == [(rank, None) for rank in range(1, 21)]
     assert found.branches[1].hits == 20
+    assert found.branches[1].reason == "20 of 20 scores are no finite numbers and left out"
+    assert found.degraded == ("bm25: 20 of 20 scores are no finite numbers and left out",)
+    assert found.branches[0].reason is None
 
 
 # ------------------------------------------------------------------------------------------------ at the same time
