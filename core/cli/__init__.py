@@ -10,6 +10,7 @@ import argparse
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
@@ -39,16 +40,18 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code; never shows a stack trace."""
-    secrets: tuple[str, ...] = ()
     try:
         args = parser().parse_args(argv)
+        _check_text(args)
         if args.settings:
             if not args.settings.is_file():
                 raise BadInput(f"{args.settings}: no such settings file; name an existing one or leave --settings out")
             os.environ["RAG_SETTINGS"] = str(args.settings.resolve())
-        return int(args.run(args))
+        code = int(args.run(args))
+        sys.stdout.flush()
+        return code
     except RagError as exc:
-        print(f"error: {redact(exc, secrets)}", file=sys.stderr)
+        print(f"error: {redact(exc)}", file=sys.stderr)
         return exc.exit_code
     except BrokenPipeError:
         # the reader of our output went away (`… | head`): nothing is wrong, and nothing more can be said
@@ -57,3 +60,40 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("error: interrupted; nothing of the active index was changed", file=sys.stderr)
         return 1
+    except Exception as exc:  # noqa: BLE001 - a full disk, or a defect: one line, and the place for those who ask for it
+        if os.environ.get("RAG_TRACEBACK"):
+            traceback.print_exc()
+        print(f"error: {_unexpected(exc)}", file=sys.stderr)
+        _drop_output()
+        return 1
+
+
+def _check_text(args: argparse.Namespace) -> None:
+    """Raises BadInput for an argument that was no valid UTF-8. A question is refused later, with a record of it."""
+    for name, value in vars(args).items():
+        texts = value if isinstance(value, list) else [value]
+        if name != "query" and any(isinstance(t, str) and not t.isascii() and _broken(t) for t in texts):
+            raise BadInput(f"{name}: the text is no valid UTF-8; give it as UTF-8")
+
+
+def _broken(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _unexpected(exc: Exception) -> str:
+    if isinstance(exc, OSError):
+        place = f"{exc.filename}: " if exc.filename else ""
+        return redact(f"{place}{exc.strerror or exc}; mend it and try again")
+    return redact(f"unexpected {type(exc).__name__}: {exc}; RAG_TRACEBACK=1 shows where")
+
+
+def _drop_output() -> None:
+    """What is still to be written is given up: at its end the interpreter would fail on it once more."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -42,6 +42,8 @@ def run(args: argparse.Namespace) -> int:
         raise BadInput("lookup: give one question, `-` for standard input, or --batch FILE")
     if args.batch is not None:
         return _batch(args)
+    if args.out is not None:
+        raise BadInput("lookup: --out goes with --batch; one answer goes to standard output")
     query = sys.stdin.read() if args.query == "-" else args.query
     with app() as built:
         outcome = _lookup(built, args, query)
@@ -111,7 +113,7 @@ def _readable(outcome: LookupOutcome) -> str:
 def _batch(args: argparse.Namespace) -> int:
     rows = list(_rows(args.batch))
     failed = 0
-    with app() as built, output(args.out) as out:
+    with app() as built, output(args.out, source=args.batch) as out:
         for query_id, query in rows:
             answer: dict[str, Any] = {"query_id": query_id}
             try:
@@ -139,7 +141,7 @@ def _rows(path: Path) -> Iterator[tuple[str, str]]:
         try:
             row = json.loads(line)
             query_id, query = row["query_id"], row["query"]
-        except (ValueError, KeyError, TypeError) as exc:
+        except (ValueError, KeyError, TypeError, RecursionError) as exc:
             raise BadInput(f'{name}, line {number}: expected {{"query_id": …, "query": …}}') from exc
         if not isinstance(query, str) or not isinstance(query_id, str | int):
             raise BadInput(f"{name}, line {number}: query_id and query are texts")

@@ -71,30 +71,42 @@ def note(text: str) -> None:
 
 
 class output:
-    """A file that appears only when it is whole, or standard output."""
+    """A file that appears only when it is whole, or standard output. A link is followed; a device or pipe is written to
+    as it is. ``source``: the file that is read meanwhile, which must be another one."""
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
+    def __init__(self, path: Path | None, *, source: Path | None = None) -> None:
+        self._path = path.resolve() if path is not None else None
+        self._source = source
         self._file: TextIO = sys.stdout
+        self._part: Path | None = None
 
     def __enter__(self) -> TextIO:
-        if self._path is not None:
-            try:
-                self._part = self._path.with_name(self._path.name + f".{os.getpid()}.part")
-                self._file = self._part.open("w", encoding="utf-8", newline="")
-            except (OSError, ValueError) as exc:
-                raise self._unusable(exc) from exc
+        path = self._path
+        if path is None:
+            return self._file
+        if path.is_dir():
+            raise BadInput(f"{path}: a folder; name a file in it with --out")
+        if self._source is not None and self._source.resolve() == path:
+            raise BadInput(f"{path}: would overwrite what is read; name another --out")
+        try:
+            special = path.exists() and not path.is_file()
+            self._part = None if special else path.with_name(path.name + f".{os.getpid()}.part")
+            self._file = (self._part or path).open("w", encoding="utf-8", newline="")
+        except (OSError, ValueError) as exc:
+            raise self._unusable(exc) from exc
         return self._file
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if self._path is not None:
+        if self._path is None:
+            return
+        try:
             self._file.close()
-            try:
-                if kind is None:
-                    os.replace(self._part, self._path)
-            except OSError as exc:
-                raise self._unusable(exc) from exc
-            finally:
+            if kind is None and self._part is not None:
+                os.replace(self._part, self._path)
+        except OSError as exc:
+            raise self._unusable(exc) from exc
+        finally:
+            if self._part is not None:
                 self._part.unlink(missing_ok=True)
 
     def _unusable(self, exc: Exception) -> BadInput:
