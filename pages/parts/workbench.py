@@ -59,13 +59,21 @@ def expected(app: App, view: View, page: str) -> None:
         st.dataframe(table, hide_index=True, placeholder=NONE, key=f"{page}.expected.table")
     else:
         st.text("It is not among the candidates of this lookup.")
+    asked, this = f"{page}.probed", (view.result.trace_id, doc_id)
     if st.button(
         "Probe deeper", icon=":material/manage_search:", key=f"{page}.probe", help="Searches past the window."
     ):
-        found = services.call("The probe failed", probe_expected, app.lookup, view.result, doc_id, app.documents.all())
-        if found is not None:
-            for line in found.lines:
-                st.text(visible(line, 1_000))
+        st.session_state[asked] = this
+    if st.session_state.get(asked) == this:
+        for line in services.call("The probe failed", _probed, *this, app, view.result) or ():
+            st.text(visible(line, 1_000))
+
+
+@st.cache_data(ttl=600, max_entries=64, show_spinner="Searching past the window …")
+def _probed(trace_id: str, doc_id: str, _app: App, _result: LookupResult) -> tuple[str, ...]:
+    """Kept for a while: what else is touched on the page asks the store nothing again."""
+    del trace_id  # with the document it names the answer
+    return tuple(probe_expected(_app.lookup, _result, doc_id, _app.documents.all()).lines)
 
 
 def inspector(app: App, page: str) -> None:

@@ -216,8 +216,11 @@ def test_text_that_is_not_stored_is_named_and_not_blank(open_page: OpenPage, fak
 def test_the_expected_document_shows_its_ranks_or_that_it_is_no_candidate(
     open_page: OpenPage, fake: FakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    probed: list[str] = []
+
     def probe(service: object, result: LookupResult, doc_id: str, documents: object) -> SimpleNamespace:
         del service, documents
+        probed.append(doc_id)
         return SimpleNamespace(lines=(f"{doc_id}: beyond the window: dense 87", f"in {result.trace_id}"))
 
     monkeypatch.setattr(workbench, "probe_expected", probe)
@@ -226,6 +229,9 @@ def test_the_expected_document_shows_its_ranks_or_that_it_is_no_candidate(
     assert "not among the candidates" in drawn(at)
     at.button(key="lookup.probe").click().run()
     assert "other/unrelated: beyond the window: dense 87" in drawn(at)
+    at.run()
+    assert "other/unrelated: beyond the window: dense 87" in drawn(at), "gone with the next touch of the page"
+    assert probed == ["other/unrelated"]
     assert len(fake.lookup.requests) == 1
 
 
