@@ -123,7 +123,7 @@ class LookupService:
             level=verdict.level,
             top_quality=verdict.top_quality,
             context_pack=packed.pack,
-            retrieval_trace=run.trace(),
+            retrieval_trace=run.trace(attempts=False),
             rerank_trace=attempt.rerank_trace(),
         )
         projected = run.recorder.count(Stage.PROJECT, project_result, result, run.tool_call_id, knobs.bounds)

@@ -95,8 +95,9 @@ class Run:
         self.attempts = [attempt if known.name is attempt.name else known for known in self.attempts]
         return attempt
 
-    def trace(self, *, complete: bool = False) -> RetrievalTrace:
-        """The trace so far; ``complete`` adds the sums that are known only at the end."""
+    def trace(self, *, attempts: bool = True, complete: bool = False) -> RetrievalTrace:
+        """The trace so far, without its ``attempts`` where only its facts are read; ``complete`` adds the sums that are
+        known only at the end."""
         snapshot, knobs = self.snapshot, self.knobs
         generation = snapshot.generation if snapshot else None
         stages = lookup_stages(self.recorder)
@@ -109,7 +110,7 @@ class Run:
             fusion=knobs.fusion if knobs else Fusion.CLIENT,
             kb_scope=str(self.scopes) if self.scopes else "",
             plan=self.plan,
-            attempts=tuple(attempt.trace(self.scopes) for attempt in self.attempts if self.scopes),
+            attempts=tuple(a.trace(self.scopes) for a in self.attempts if self.scopes and attempts),
             selected_attempt=self.selected,
             fallback_reason=self.fallback,
             stages=stages,
