@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from core.cli.output import add_json, app, dumps, note, output, say
 from core.errors import BadInput, RagError
 from core.model import LookupResult, Mode, Origin, RagToolResult
+from core.wording import counted, evidence_pieces
 
 if TYPE_CHECKING:
     from core.bootstrap import App
@@ -90,7 +91,7 @@ def _readable(outcome: LookupOutcome) -> str:
         return "\n".join([*lines, result.message])
     others = {piece.evidence_key: piece.also_in for piece in result.evidence}
     sources = len(by_document(result.evidence))
-    lines.append(f"{tool.returned_count} pieces of evidence from {sources} document{'' if sources == 1 else 's'}")
+    lines.append(f"{evidence_pieces(tool.returned_count)} from {counted(sources, 'document')}")
     for number, item in enumerate(tool.evidence, 1):
         path = item.breadcrumb or item.title
         also = others.get(item.document_id) or ()

@@ -22,6 +22,7 @@ from core.evaluation.offline import evaluate
 from core.evaluation.report import CaseRow, Report
 from core.evaluation.stages import RankedStage, rankings
 from core.evaluation.stats import Interval, bootstrap_mean, jaccard, randomisation_test, rbo
+from core.wording import counted
 
 ALPHA: Final = 0.05
 WORST: Final = 10
@@ -306,7 +307,7 @@ def _verdict(
     pairs = max((metric.pairs for metric in metrics), default=0)
     if not pairs:
         return f"{name_b} and {name_a} share no case that both answered and that has gold: nothing can be said."
-    first = f"{name_b} finds {_cases(len(found))} that {name_a} misses, loses {len(lost)}"
+    first = f"{name_b} finds {counted(len(found), 'case')} that {name_a} misses, loses {len(lost)}"
     if not found and not lost:
         first = f"{name_b} and {name_a} find the same {pairs} cases within rank {k}"
     clauses = [
@@ -316,7 +317,9 @@ def _verdict(
         _clause(m, pairs) for m in metrics if m.significant and (m.stage, m.metric) != (RankedStage.EVIDENCE, "mrr")
     ]
     if thin:
-        clauses.append(f"{_cases(len(thin))} moved on labels too thin to judge ({', '.join(sorted(thin)[:3])})")
+        clauses.append(
+            f"{counted(len(thin), 'case')} moved on labels too thin to judge ({', '.join(sorted(thin)[:3])})"
+        )
     worse = [effect.name for effect in effects if effect.worse and not effect.name.endswith("(mean)")]
     if worse:
         clauses.append(f"worse: {', '.join(worse)}")
@@ -340,10 +343,6 @@ def _clause(metric: PairedMetric, pairs: int) -> str:
 def p_value(p: float | None) -> str:
     """``= 0.042``. A randomisation test never gives 0: what is smaller than its display is said to be so."""
     return "unknown" if p is None else f"= {p:.3f}" if p >= 0.001 else "< 0.001"
-
-
-def _cases(count: int) -> str:
-    return "1 case" if count == 1 else f"{count} cases"
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

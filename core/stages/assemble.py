@@ -16,6 +16,7 @@ from core.model import (
     RerankTrace,
     RetrievalTrace,
 )
+from core.wording import counted
 
 EMPTY_SCOPE: Final = (
     "The index holds no document of this scope ({}): name another scope, or rebuild with documents of it."
@@ -98,9 +99,7 @@ def completeness(
 ) -> str:
     """One line: how much of what was found is here, and what the search had to do without."""
     documents = len({piece.doc_id or piece.evidence_key for piece in evidence})
-    parts = [
-        f"{len(evidence)} of {candidate_count} candidates, from {documents} document{'' if documents == 1 else 's'}"
-    ]
+    parts = [f"{len(evidence)} of {counted(candidate_count, 'candidate')}, from {counted(documents, 'document')}"]
     if trace.fallback_reason:
         parts.append(_FALLBACKS[trace.fallback_reason])
     if context_pack and context_pack.omitted_sources:

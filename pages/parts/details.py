@@ -10,6 +10,7 @@ import streamlit as st
 
 from core.model import Candidate, Evidence, EvidenceStatus, PackedSource
 from core.stages.evidence import by_document
+from core.wording import counted, evidence_pieces
 from pages.parts import boxes, look, reading, tables, waterfall
 from pages.parts.numbers import NONE, count, score
 from pages.parts.text import literal, visible
@@ -42,8 +43,7 @@ def draw(view: View, page: str) -> None:
 
 def _documents(evidence: Sequence[Evidence]) -> str:
     """How many documents the evidence comes from: five chunks of one are no five witnesses."""
-    number = len(by_document(evidence))
-    return "1 document" if number == 1 else f"{count(number)} documents"
+    return counted(len(by_document(evidence)), "document")
 
 
 def _agent(view: View, page: str) -> None:
@@ -53,7 +53,7 @@ def _agent(view: View, page: str) -> None:
         return
     left, right = st.columns([3, 1], vertical_alignment="center")
     cut = "cut on the way: see Projection" if tool.truncated else "nothing was cut"
-    pieces = f"{count(tool.returned_count)} pieces of evidence from {_documents(view.result.evidence)}"
+    pieces = f"{evidence_pieces(tool.returned_count)} from {_documents(view.result.evidence)}"
     left.caption(f"{tool.evidence_status.value} · {pieces} · {cut}")
     right.download_button(
         "Download JSON",

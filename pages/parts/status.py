@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from core.model import EvidenceStatus, FallbackReason, LookupResult, RelevanceLevel
 from core.ports import AuditReceipt
+from core.wording import evidence_pieces
 from pages.parts.numbers import NONE, count, ms, score
 
 _ATTEMPTS = {
@@ -79,7 +80,7 @@ def made_with(result: LookupResult) -> str:
     trace = result.retrieval_trace
     limits = [branch.limit for attempt in trace.attempts for branch in attempt.branches if branch.limit]
     asked = f"retrieve_k {max(limits)} · " if limits else ""
-    return f"Made with: {trace.mode.value} · {asked}{count(len(result.evidence))} pieces of evidence kept"
+    return f"Made with: {trace.mode.value} · {asked}{evidence_pieces(len(result.evidence))} kept"
 
 
 def remarks(result: LookupResult) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ def test_case_59_the_hint_counts_distinct_documents() -> None:
     assert completeness([piece("a"), piece("a", 1), piece("b")], 9, None, TRACE) == (
         "3 of 9 candidates, from 2 documents."
     )
-    assert completeness([piece("a")], 1, None, TRACE) == "1 of 1 candidates, from 1 document."
+    assert completeness([piece("a")], 1, None, TRACE) == "1 of 1 candidate, from 1 document."
     assert completeness([], 0, None, TRACE) == "0 of 0 candidates, from 0 documents."
 
 
