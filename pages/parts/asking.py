@@ -17,7 +17,7 @@ from core.lookup_request import LookupOutcome, LookupRequest, WhatIf
 from core.model import ALL_SCOPES, LookupResult, Origin
 from core.settings import Settings
 from pages.parts import knobs, services
-from pages.parts.result import View
+from pages.parts.shown import View
 from pages.parts.text import visible
 
 SAME_PRESS_SECONDS: Final = 1.0

@@ -8,7 +8,7 @@ import streamlit as st
 
 from core.audit.query import AuditFilter, Bucket, TrendBucket, Trends
 from core.audit.trends import drill
-from pages.parts import audit_filters, boxes, facts, look, result, services, trend_figures, views
+from pages.parts import audit_filters, boxes, facts, look, services, trend_figures, views
 from pages.parts.numbers import count, ms, share
 from pages.parts.status import Fact
 from pages.parts.trend_figures import LEVELS, MEASURES, RATES, Series
@@ -96,7 +96,7 @@ def _chart(figure: Any, found: Trends, series: tuple[Series, ...], where: AuditF
     st.plotly_chart(
         figure,
         key=key,
-        config=result.CHART,
+        config=look.CHART,
         on_select=lambda: _clicked(st.session_state.get(key), found, series, where),
         selection_mode="points",
         alt="Trend over time; a click on a point shows its records in the list.",

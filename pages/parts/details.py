@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import pandas as pd
 import streamlit as st
@@ -13,15 +12,11 @@ from core.stages.evidence import by_document
 from core.wording import counted, evidence_pieces
 from pages.parts import boxes, look, reading, tables, waterfall
 from pages.parts.numbers import NONE, count, score
+from pages.parts.shown import View
 from pages.parts.text import literal, visible
-
-if TYPE_CHECKING:
-    from pages.parts.result import View
 
 TEXT_CHARS = 20_000
 """Longest text drawn at once; a longer one is cut with a mark and whole in the download."""
-
-CHART = {"displayModeBar": False, "doubleClick": False, "scrollZoom": False}
 
 
 def draw(view: View, page: str) -> None:
@@ -154,7 +149,7 @@ def _times(view: View, page: str) -> None:
         st.caption("No times are recorded.")
         return
     st.caption("Stages laid end to end in pipeline order, the two branches side by side.")
-    st.plotly_chart(waterfall.waterfall_figure(bars, dark=look.is_dark()), key=f"{page}.times", config=CHART)
+    st.plotly_chart(waterfall.waterfall_figure(bars, dark=look.is_dark()), key=f"{page}.times", config=look.CHART)
 
 
 def _provenance(view: View, page: str) -> None:

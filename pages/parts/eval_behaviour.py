@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from core.evaluation.report import Report
-from pages.parts import eval_figures, facts, look, result
+from pages.parts import eval_figures, facts, look
 from pages.parts.eval_figures import Bar
 from pages.parts.eval_run import words
 from pages.parts.eval_services import Run
@@ -32,7 +32,7 @@ def draw(run: Run, page: str) -> None:
         total = sum(levels.values())
         rows = [Bar(name, n / total if total else None, count(n)) for name, n in levels.items()]
         st.plotly_chart(
-            eval_figures.bars(rows, dark=dark), key=f"{page}.levels", config=result.CHART, alt="Lookups by level"
+            eval_figures.bars(rows, dark=dark), key=f"{page}.levels", config=look.CHART, alt="Lookups by level"
         )
     with right:
         st.subheader("Cases to look at", anchor=False)

@@ -11,7 +11,7 @@ from core.errors import NotAllowed
 from core.evaluation.calibrate import DENSE, Calibration, ErrorRate, OperatingPoint
 from core.evaluation.calibration_file import CalibrationFile, SavedScale, scale_of
 from core.model import EmbeddingProfile, Mode
-from pages.parts import boxes, eval_address, eval_figures, eval_services, facts, look, notice, result, services
+from pages.parts import boxes, eval_address, eval_figures, eval_services, facts, look, notice, services
 from pages.parts.access import User
 from pages.parts.numbers import NONE, count, moment, score
 from pages.parts.status import Fact
@@ -112,7 +112,7 @@ def _picture(found: Calibration, page: str) -> None:
     st.plotly_chart(
         eval_figures.distributions(groups["answerable"], groups["unanswerable"], marks(found), dark=look.is_dark()),
         key=f"{page}.distributions.{found.basis}",
-        config=result.CHART,
+        config=look.CHART,
         alt="Answerable questions up, unanswerable ones down, by the value that the gate sees.",
     )
 

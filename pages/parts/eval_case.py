@@ -19,6 +19,7 @@ from core.model import LookupResult
 from pages.parts import boxes, eval_address, result, services
 from pages.parts.eval_services import CaseView, Run
 from pages.parts.numbers import NONE, count
+from pages.parts.shown import View
 from pages.parts.text import cell, literal, visible
 
 _RANKS: Final = ("bm25", "dense", "fused", "reranked", "evidence", "context", "agent", "deep bm25", "deep dense")
@@ -182,7 +183,7 @@ def _whole(fixture: Fixture, page: str) -> None:
         )
         return
     texts: dict[str, str | None] = {piece.evidence_key: piece.content for piece in found.evidence}
-    result.ranks(result.View(found, texts=texts), f"{page}.case")
+    result.ranks(View(found, texts=texts), f"{page}.case")
 
 
 def evidence_table(case: Case, fixture: Fixture) -> pd.DataFrame:

@@ -10,7 +10,7 @@ import streamlit as st
 
 from core.evaluation.compare import Comparison, PairedMetric, PairRow, p_value
 from core.model import Mode
-from pages.parts import boxes, eval_address, eval_figures, eval_services, facts, result, services, tables
+from pages.parts import boxes, eval_address, eval_figures, eval_services, facts, look, result, services, tables
 from pages.parts.numbers import NONE, count, finite, score
 from pages.parts.status import Fact
 from pages.parts.text import cell, literal, visible
@@ -77,7 +77,7 @@ def _metrics(found: Comparison, page: str) -> None:
         st.plotly_chart(
             eval_figures.forest(found.metrics),
             key=f"{page}.forest",
-            config=result.CHART,
+            config=look.CHART,
             alt="Mean difference of each metric with its 95 % interval; the numbers stand beside.",
         )
     with right:

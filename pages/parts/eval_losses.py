@@ -50,7 +50,7 @@ def draw(run: Run, page: str) -> None:
     st.plotly_chart(
         eval_flow.flow_figure(flow, dark=look.is_dark(), chosen=chosen),
         key=key,
-        config=result.CHART,
+        config=look.CHART,
         on_select=lambda: _clicked(st.session_state.get(key), tuple(counts)),
         selection_mode="points",
         alt="Cases from stage to stage, and where each lost its evidence; the table below has the same numbers.",

@@ -11,7 +11,7 @@ import streamlit as st
 from core.evaluation.metrics import DEFINITIONS, Mean
 from core.evaluation.report import Report, StageTable
 from core.evaluation.stages import RankedStage
-from pages.parts import boxes, eval_address, eval_figures, look, result, tables
+from pages.parts import boxes, eval_address, eval_figures, look, tables
 from pages.parts.eval_figures import Bar
 from pages.parts.eval_run import words
 from pages.parts.eval_services import Run
@@ -67,7 +67,7 @@ def _by_group(report: Report, page: str) -> None:
     with left:
         figure = eval_figures.bars(group_bars(means), dark=look.is_dark())
         st.plotly_chart(
-            figure, key=f"{page}.group", config=result.CHART, alt="The chosen metric by group; numbers beside."
+            figure, key=f"{page}.group", config=look.CHART, alt="The chosen metric by group; numbers beside."
         )
     with right:
         _table(group_table(report, group, metric), f"{page}.groups")
@@ -141,7 +141,7 @@ def _coverage(report: Report, page: str) -> None:
     del page
     rows = [Bar(c.label, c.count / c.total if c.total else None, f"{c.count} of {c.total}") for c in report.coverage]
     st.plotly_chart(
-        eval_figures.bars(rows, dark=look.is_dark()), config=result.CHART, alt="Share of cases with each kind of label."
+        eval_figures.bars(rows, dark=look.is_dark()), config=look.CHART, alt="Share of cases with each kind of label."
     )
 
 

@@ -1,4 +1,4 @@
-"""Colours that hold on light and dark paper alike, and which of the two is on."""
+"""Colours that hold on light and dark paper alike, which of the two is on, and how charts behave."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ FADED: Final = 0.25
 GOOD: Final = "#3a9b6b"
 FAIR: Final = "#d9a02b"
 BAD: Final = "#d1495b"
+
+CHART: Final = {"displayModeBar": False, "doubleClick": False, "scrollZoom": False}
+"""Of every Plotly chart: a page scrolls past it, and a double click resets nothing."""
 
 
 def is_dark() -> bool:

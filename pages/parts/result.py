@@ -5,33 +5,16 @@ Nothing here searches, stores or audits. The only state is the chosen chunk, kep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import streamlit as st
 
 from core.model import AttemptTrace, LookupResult
-from core.ports import AuditReceipt
 from pages.parts import attempts, boxes, bump, details, funnel, gate, ladder, look, status, tables
+from pages.parts.shown import View
 from pages.parts.text import visible
 
-CHART = {"displayModeBar": False, "doubleClick": False, "scrollZoom": False}
 _NUMBERS = ("Quality", "Distance²", "BM25 score", "RRF score", "Rerank score")
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A result as a page shows it. ``texts`` holds the text of chunks by evidence key, None where it cannot be shown
-    any more; a key that is absent was never asked for. ``receipt`` is set for a lookup made just now."""
-
-    result: LookupResult
-    receipt: AuditReceipt | None = None
-    texts: Mapping[str, str | None] = field(default_factory=dict)
-    note: str = ""
-
-    def text(self, key: str) -> str | None:
-        return self.texts.get(key)
 
 
 def draw(view: View, *, page: str) -> None:
@@ -87,7 +70,7 @@ def ranks(view: View, page: str) -> None:
             st.plotly_chart(
                 figure,
                 key=chart,
-                config=CHART,
+                config=look.CHART,
                 on_select=lambda: _choose(slot, _clicked(st.session_state.get(chart))),
                 selection_mode="points",
                 alt="Rank of each chunk at each stage; the table below holds the same numbers.",
@@ -99,7 +82,7 @@ def ranks(view: View, page: str) -> None:
             "Funnel", anchor=False, help="Chunks into and out of each stage, and what the others were dropped for."
         )
         steps = funnel.funnel_rows(trace, attempt)
-        st.plotly_chart(funnel.funnel_figure(steps, dark=look.is_dark()), key=f"{page}.funnel", config=CHART)
+        st.plotly_chart(funnel.funnel_figure(steps, dark=look.is_dark()), key=f"{page}.funnel", config=look.CHART)
         for step in steps:
             if step.reason:
                 st.text(visible(f"{ladder.LABELS[step.stage]}: {step.reason}", 400))
@@ -108,7 +91,7 @@ def ranks(view: View, page: str) -> None:
             st.text(gate.gate_words(attempt, trace.gate))
             if rows:
                 picture = gate.gate_figure(attempt, trace.gate, dark=look.is_dark(), chosen=chosen)
-                st.plotly_chart(picture, key=f"{page}.gate", config=CHART)
+                st.plotly_chart(picture, key=f"{page}.gate", config=look.CHART)
         else:
             st.caption("No gate is recorded for this lookup.")
     if rows:

@@ -17,7 +17,7 @@ from core.errors import NotFound, RagError
 from core.lookup_request import LookupOutcome
 from core.settings import Settings, load
 from pages.parts import boxes
-from pages.parts.result import View
+from pages.parts.shown import View
 
 if TYPE_CHECKING:
     from core.bootstrap import App

@@ -13,7 +13,7 @@ from core.probe import probe_expected
 from pages.parts import ladder, services
 from pages.parts.details import TEXT_CHARS
 from pages.parts.numbers import NONE, count
-from pages.parts.result import View
+from pages.parts.shown import View
 from pages.parts.text import cell, literal, one_line, visible
 
 if TYPE_CHECKING:
