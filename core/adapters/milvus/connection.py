@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from core.adapters import milvus_server
-from core.adapters.milvus.errors import Kind, kind_of, translated
+from core.adapters.milvus.errors import HUNG, Kind, kind_of, translated
 from core.errors import DeadlineExceeded, RagError, StoreUnavailable, redact
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Connection:
                 if kind_of(exc) is Kind.AWAY and retries == 0:
                     self._discard(opened)
                     continue
-                raise translated(exc, what, where=self.where, timeout=timeout, secrets=self.secrets) from exc
+                raise self._translated(exc, what, timeout) from exc
         raise AssertionError("unreachable")
 
     def close(self) -> None:
@@ -106,14 +106,14 @@ class Connection:
         except RagError as exc:
             opened.set_exception(exc)
         except Exception as exc:  # noqa: BLE001 - the edge: handed to every waiting caller, translated
-            opened.set_exception(
-                translated(
-                    exc, "connecting", where=self.where, timeout=self._connect_timeout, secrets=self.secrets
-                ).with_traceback(None)
-            )
+            error = self._translated(exc, "connecting", self._connect_timeout)
+            opened.set_exception(error.with_traceback(None))
         else:
             self.epoch += 1
             opened.set_result(client)
+
+    def _translated(self, exc: BaseException, what: str, timeout: float) -> RagError:
+        return translated(exc, what, where=self.where, timeout=timeout, secrets=self.secrets, local=self.is_file)
 
     def _new_client(self) -> Any:
         address = milvus_server.ensure(self._uri, self._idle_seconds) if self.is_file else self._uri
@@ -134,8 +134,9 @@ class Connection:
         try:
             return opened.result(timeout=deadline.left(what))
         except FutureTimeout as exc:
+            mend = HUNG if self.is_file else "try again shortly"
             raise DeadlineExceeded(
-                f"{what}: Milvus at {self.where} was not connected within {deadline.seconds:g} s; try again shortly"
+                f"{what}: Milvus at {self.where} was not connected within {deadline.seconds:g} s; {mend}"
             ) from exc
         except RagError as exc:
             raise type(exc)(str(exc)) from exc  # one instance must not be raised by several threads

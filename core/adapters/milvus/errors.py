@@ -63,16 +63,22 @@ def message_of(exc: BaseException) -> str:
     return str(getattr(exc, "message", None) or exc)
 
 
-def translated(exc: BaseException, what: str, *, where: str, timeout: float, secrets: tuple[str, ...]) -> RagError:
-    """The error of ours for a failed call. ``what`` names it ("the BM25 search"), ``where`` the server."""
+HUNG: Final = "should it hang, `python -m core serve --stop` ends it and the next call starts another"
+
+
+def translated(
+    exc: BaseException, what: str, *, where: str, timeout: float, secrets: tuple[str, ...], local: bool = False
+) -> RagError:
+    """The error of ours for a failed call. ``what`` names it ("the BM25 search"), ``where`` the server, ``local`` one
+    that serves a file here."""
     text = redact(message_of(exc), secrets)[:_MESSAGE_CHARS]
     match kind_of(exc):
         case Kind.AWAY:
-            return StoreUnavailable(f"Milvus at {where} cannot be reached ({text}); start it or correct milvus.uri")
+            mend = HUNG if local else "start it or correct milvus.uri"
+            return StoreUnavailable(f"Milvus at {where} cannot be reached ({text}); {mend}")
         case Kind.LATE:
-            return DeadlineExceeded(
-                f"{what}: Milvus at {where} gave no answer within {timeout:g} s; look at the server or wait longer"
-            )
+            mend = HUNG if local else "look at the server or wait longer"
+            return DeadlineExceeded(f"{what}: Milvus at {where} gave no answer within {timeout:g} s; {mend}")
         case Kind.MISSING:
             return IndexNotReady(f"{what}: {text}; rebuild the index")
         case Kind.RELEASED:

@@ -62,6 +62,13 @@ def test_every_foreign_error_has_a_kind_and_a_line_that_says_what_to_do(
     assert "<MilvusException" not in str(error)
 
 
+@pytest.mark.parametrize("foreign", [FakeMilvusError(2, "away"), FakeRpcError("DEADLINE_EXCEEDED")])
+def test_a_local_server_that_does_not_answer_is_ended_by_a_command(foreign: Exception) -> None:
+    for local in (True, False):
+        error = translated(foreign, "the search", where="/kb/milvus.db", timeout=2.0, secrets=(), local=local)
+        assert ("serve --stop" in str(error)) is local
+
+
 def test_no_secret_is_in_a_message() -> None:
     foreign = FakeMilvusError(2, "metadata authorization CANARY-TOKEN and QQ== at https://root:pw123@h:1")
     text = str(translated(foreign, "x", where="h", timeout=1.0, secrets=("CANARY-TOKEN",)))
