@@ -67,7 +67,7 @@ _WORDS: Final = [
 def main() -> None:
     """Prints seconds of both builds, their ratio, and the share of the first that is neither embedding nor insertion."""
     with work_folder() as folder:
-        chunks = _write(folder / "source")
+        chunks = write(folder / "source")
         app = build(
             settings_in(
                 folder,
@@ -92,16 +92,17 @@ def main() -> None:
     print(f"outside embedding and insertion {max(0.0, total - embed - insert) / total:.1%} of the first build")
 
 
-def _write(folder: Path) -> int:
+def write(folder: Path, documents: int = DOCUMENTS) -> int:
+    """Runbooks of made-up words, ``SECTIONS`` chunks each; how many sections that are."""
     chance = random.Random(11)
     folder.mkdir(parents=True)
-    for number in range(DOCUMENTS):
+    for number in range(documents):
         lines = ["---", f"title: Runbook {number}", f"category: area-{number % 8}", "---"]
         for section in range(SECTIONS):
             text = f"node-{number}-{section} rack{number * 10 + section}: " + " ".join(chance.choices(_WORDS, k=110))
             lines += [f"## Step {section} of {number}", "", text + ".", ""]
         (folder / f"runbook-{number:03}.md").write_text("\n".join(lines), encoding="utf-8")
-    return DOCUMENTS * SECTIONS
+    return documents * SECTIONS
 
 
 if __name__ == "__main__":
