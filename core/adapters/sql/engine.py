@@ -7,6 +7,7 @@ give the connection back, so nobody keeps an old snapshot or a lock. A dropped c
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
@@ -17,12 +18,14 @@ from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
-from core.adapters.sql.failures import translating, worth_another_try
+from core.adapters.sql.failures import hung, mark_unconnected, translated, translating, worth_another_try
 from core.adapters.sql.urls import DatabaseParts, parse
-from core.errors import InvalidSettings, redact
+from core.errors import InvalidSettings, StoreUnavailable, redact
 
 T = TypeVar("T")
 BUSY_SECONDS: Final = 5.0
+SPARED_SECONDS: Final = 5.0
+"""For so long a server that let a connection hang is not asked again: a lookup waits for it once, not at each step."""
 _WRITE: Final = "rag_write"
 _SQLITE_PRAGMAS: Final = (
     f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}",
@@ -70,6 +73,7 @@ class Database:
         self.secrets = secrets
         self.sqlite = engine.dialect.name == "sqlite"
         # SQLite has one writer: waiting here is fair and wakes at once, its own busy wait sleeps.
+        self._spared: tuple[float, str] | None = None  # until when it is spared, and what is said meanwhile
         self._writer: Any = threading.Lock() if self.sqlite else nullcontext()
 
     @property
@@ -130,13 +134,21 @@ class Database:
                 return work(connection)
 
     def _again(self, once: Callable[[], T], *, again: bool) -> T:
+        spared = self._spared
+        if spared is not None and time.monotonic() < spared[0]:
+            raise StoreUnavailable(spared[1])
         with translating(self.where, self.secrets):
             try:
                 return once()
             except SQLAlchemyError as exc:
+                self._note(exc)
                 if not (again and worth_another_try(exc)):
                     raise
             return once()
+
+    def _note(self, exc: SQLAlchemyError) -> None:
+        if hung(exc):
+            self._spared = (time.monotonic() + SPARED_SECONDS, str(translated(exc, self.where, self.secrets)))
 
 
 def _begin(connection: Connection) -> None:
@@ -170,8 +182,8 @@ def _sqlite(url: URL) -> Engine:
 def _mysql(url: URL, connect_timeout: float, read_timeout: float, secrets: tuple[str, ...]) -> Engine:
     arguments: dict[str, Any] = {
         "connect_timeout": max(1, round(connect_timeout)),
-        "read_timeout": read_timeout,
-        "write_timeout": read_timeout,
+        "read_timeout": connect_timeout,
+        "write_timeout": connect_timeout,
         "charset": "utf8mb4",
         "init_command": _MYSQL_SESSION,
         "binary_prefix": True,
@@ -180,7 +192,7 @@ def _mysql(url: URL, connect_timeout: float, read_timeout: float, secrets: tuple
         arguments["password"] = str(url.password).encode()  # the driver would encode text as Latin-1
     query = {key: value for key, value in url.query.items() if key != "charset"}
     try:
-        return create_engine(
+        engine = create_engine(
             url.set(query=query),
             hide_parameters=True,
             connect_args=arguments,
@@ -195,3 +207,23 @@ def _mysql(url: URL, connect_timeout: float, read_timeout: float, secrets: tuple
         raise InvalidSettings(
             f"database.url: {redact(exc, secrets)}; use mysql+pymysql://… and install PyMySQL"
         ) from exc
+
+    @event.listens_for(engine, "do_connect")
+    def _connect(dialect: Any, _record: Any, positional: Any, named: Any) -> Any:
+        try:
+            return dialect.connect(*positional, **named)
+        except Exception as exc:
+            mark_unconnected(exc)
+            raise
+
+    # The greeting and the ping come at once or not at all; a statement may take its time.
+    @event.listens_for(engine, "checkout")
+    def _patient(raw: Any, _record: Any, _proxy: Any) -> None:
+        raw._read_timeout = raw._write_timeout = read_timeout
+
+    @event.listens_for(engine, "checkin")
+    def _brief(raw: Any, _record: Any) -> None:
+        if raw is not None:
+            raw._read_timeout = raw._write_timeout = connect_timeout
+
+    return engine

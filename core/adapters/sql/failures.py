@@ -14,6 +14,8 @@ from core.errors import BadInput, CheckFailed, RagError, StoreUnavailable, redac
 _DROPPED: Final = {2006, 2013, 1927, 1053, 4031}
 _COLLIDED: Final = {1205, 1213}
 _NO_TABLE: Final = 1146
+_MARK: Final = "while_connecting"
+_HUNG: Final = "it takes connections and does not answer: look at the server, or at the proxy before it"
 _HINTS: Final = {
     1044: "grant the user its rights on that database",
     1045: "check database user and password",
@@ -32,10 +34,26 @@ def code_of(exc: BaseException) -> int | None:
 
 
 def worth_another_try(exc: BaseException) -> bool:
-    """True for a connection that was dropped and for a transaction that lost against another one."""
-    if not isinstance(exc, sa.DBAPIError):
+    """True for a connection that was dropped and for a transaction that lost against another one; not where none could
+    be made."""
+    if not isinstance(exc, sa.DBAPIError) or unconnected(exc):
         return False
     return bool(exc.connection_invalidated) or code_of(exc) in _DROPPED | _COLLIDED
+
+
+def unconnected(exc: BaseException) -> bool:
+    """True when no connection could be made: nothing was asked, and none was lost. SQLAlchemy reports both alike, so
+    whoever connects marks the driver's error (``mark_unconnected``)."""
+    return bool(getattr(getattr(exc, "orig", None), _MARK, False))
+
+
+def mark_unconnected(exc: BaseException) -> None:
+    setattr(exc, _MARK, True)
+
+
+def hung(exc: BaseException) -> bool:
+    """True when a server took the connection, or the first packet, and then said nothing until the time was up."""
+    return unconnected(exc) and "timed out" in str(getattr(exc, "orig", ""))
 
 
 def duplicate(exc: BaseException) -> bool:
@@ -71,5 +89,5 @@ def translated(exc: sa.SQLAlchemyError, where: str, secrets: tuple[str, ...]) ->
         return None
     if isinstance(exc, sa.ProgrammingError) and code not in _HINTS and not exc.connection_invalidated:
         return None
-    hint = _HINTS.get(code, "see `python -m core doctor`")
+    hint = _HUNG if hung(exc) else _HINTS.get(code, "see `python -m core doctor`")
     return StoreUnavailable(f"database {where} cannot be used: {said}; {hint}")
