@@ -98,6 +98,8 @@ def _short(value: Any) -> Any:
 def _moment(value: Any) -> str:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat(timespec="microseconds")
+    if isinstance(value, bytes):  # never written by us: it makes a hash that fits nothing
+        return f"bytes {value.hex()}"
     raise TypeError(f"a {type(value).__name__} is no part of a record")
 
 

@@ -83,6 +83,9 @@ class Ledger(Protocol):
     def attached(self, rows: Sequence[Row]) -> Attached:
         """What belongs to ``rows``."""
 
+    def orphans(self) -> Iterator[tuple[str, str]]:
+        """What belongs to no record: ``trace``, ``candidates`` or ``events``, and the id that they name."""
+
     def older_than(self, writer: str, before: datetime, limit: int) -> list[Row]:
         """The first rows of a writer, by ``seq``, that were created before ``before``."""
 

@@ -33,7 +33,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Rows ``first_seq`` to ``last_seq`` of a writer, and what is wrong with them in words."""
+    """Rows ``first_seq`` to ``last_seq`` of a writer, and what is wrong with them in words. Without a writer: what
+    belongs to no row, by the id that it names."""
 
     kind: Kind
     writer: str
@@ -43,6 +44,8 @@ class Finding:
     invocation_id: str | None = None
 
     def __str__(self) -> str:
+        if not self.writer:
+            return f"{self.invocation_id}: {self.kind.value}: {self.what}"
         rows = f"row {self.first_seq}" if self.first_seq == self.last_seq else f"rows {self.first_seq}–{self.last_seq}"
         named = f" ({self.invocation_id})" if self.invocation_id else ""
         return f"{self.writer} {rows}{named}: {self.kind.value}: {self.what}"
@@ -73,6 +76,9 @@ def verify(ledger: Ledger, *, deep: bool = True, progress: Callable[[int], None]
             _Chain(state, heads[writer], [r for r in pruned if r.writer == writer]).check()
         else:
             _without_head(state, writer)
+    if deep:
+        for part, name in ledger.orphans():
+            state.orphan(part, name)
     return ChainReport(
         ok=not state.count,
         rows=state.rows,
@@ -98,6 +104,12 @@ class _State:
         if len(self.findings) < MOST:
             named = None if row is None else str(row["invocation_id"])
             self.findings.append(Finding(kind, writer, first, last, what, named))
+
+    def orphan(self, part: str, name: str) -> None:
+        self.count += 1
+        if len(self.findings) < MOST:
+            what = f"{part} without a record: the record was removed, or they were put there"
+            self.findings.append(Finding(Kind.INSERTED, "", 0, 0, what, name))
 
     def done(self, rows: int) -> None:
         self.rows += rows

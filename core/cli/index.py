@@ -17,6 +17,7 @@ from rich.progress import Progress as Bar
 from core.cli.output import add_json, app, emit, note, user
 from core.knowledge.rebuild.guard import Word, confirm
 from core.knowledge.rebuild.values import Plan, Progress, RebuildOutcome
+from core.wording import counted
 
 if TYPE_CHECKING:
     from core.bootstrap import App
@@ -197,6 +198,10 @@ def plan_text(plan: Plan) -> str:
         f"{len(plan.unchanged)} unchanged, {len(plan.kept)} kept in their earlier version",
         f"{plan.chunks} chunks: {plan.to_embed} to embed, {plan.from_cache} from the cache",
     ]
+    if repeated := plan.chunks - plan.to_embed - plan.from_cache:
+        lines[-1] += f", {repeated} of a text that is embedded once"
+    if plan.skipped:
+        lines.append(f"{counted(len(plan.skipped), 'file')} skipped by rule; --json lists them")
     if plan.seconds is None:
         lines.append(f"time: {plan.rate_from}")
     else:

@@ -37,6 +37,8 @@ from core.audit.ledger import Attached, Delivery, Pruned, Row
 from core.errors import Busy, CheckFailed
 
 BATCH: Final = 200
+SPAN: Final = 20_000
+"""Rows that one statement looks through for orphans: a few tenths of a second."""
 _PRUNED: Final = ("writer", "first_seq", "last_seq", "prev_hash", "last_hash", "invocation_id")
 _HEAD: Final = Prepared(
     select(WRITER.c.writer, WRITER.c.seq, WRITER.c.row_hash, WRITER.c.seal, WRITER.c.key_id)
@@ -48,6 +50,11 @@ _MOVE: Final = Prepared(
     WRITER.update()
     .where(WRITER.c.writer == bindparam("name"))
     .values(seq=bindparam("to"), row_hash=bindparam("last"), seal=bindparam("sealed"), changed_at=bindparam("now"))
+)
+_OWNED: Final = (
+    ("trace", QUERY_TRACE.c.trace_id, INVOCATION.c.trace_id),
+    ("candidates", CANDIDATE_TRACE.c.trace_id, QUERY_TRACE.c.trace_id),
+    ("events", EVENT.c.invocation_id, INVOCATION.c.invocation_id),
 )
 _EVENT: Final = [column for column in EVENT.columns if column.name != "id"]
 
@@ -195,7 +202,7 @@ class SqlLedger:
 
     def writers(self) -> list[str]:
         query = select(INVOCATION.c.writer).distinct().order_by(INVOCATION.c.writer)
-        return list(self._db.read(lambda c: c.execute(query).scalars().all()))
+        return self._scalars(query)
 
     def rows(self, writer: str) -> Iterator[list[Row]]:
         seq, row = INVOCATION.c.seq, INVOCATION.c.id
@@ -235,12 +242,30 @@ class SqlLedger:
             events[row["invocation_id"]].append(row)
         return Attached(traces, {key: tuple(found) for key, found in events.items()})
 
+    def orphans(self) -> Iterator[tuple[str, str]]:
+        for what, key, owner in _OWNED:
+            low: str | None = None
+            while True:
+                ahead = [] if low is None else [key > low]
+                end = select(key).where(*ahead).order_by(key).offset(SPAN - 1).limit(1)
+                high = next(iter(self._scalars(end)), None)
+                span = ahead if high is None else [*ahead, key <= high]
+                lost = select(key).where(*span, ~exists().where(owner == key)).distinct().order_by(key)
+                for name in self._scalars(lost):
+                    yield what, str(name)
+                if high is None:
+                    break
+                low = high
+
     def older_than(self, writer: str, before: datetime, limit: int) -> list[Row]:
         older = select(INVOCATION).where(INVOCATION.c.writer == writer, INVOCATION.c.created_at < before)
         return self._rows(older.order_by(INVOCATION.c.seq).limit(limit))
 
     def _of(self, table: Table, column: Column[Any], values: Sequence[str]) -> list[Row]:
         return self._rows(select(table).where(column.in_(values))) if values else []
+
+    def _scalars(self, query: Any) -> list[Any]:
+        return self._db.read(lambda c: list(c.execute(query).scalars()))
 
     def _rows(self, query: Any) -> list[Row]:
         def work(connection: Connection) -> list[Row]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import BigInteger, Dialect, Integer, LargeBinary, String, Text
 from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeDecorator, TypeEngine
+
+UNREADABLE: Final = datetime.fromtimestamp(0, UTC)
+"""For a text that is no time: somebody put it there. The row still shows, and its hash does not fit."""
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -32,7 +35,10 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value is None:
             return None
         if isinstance(value, str):
-            return datetime.fromisoformat(value)  # a tenth of the time of strptime
+            try:
+                return datetime.fromisoformat(value)  # a tenth of the time of strptime
+            except ValueError:
+                return UNREADABLE
         moment: datetime = value.replace(tzinfo=UTC)
         return moment
 

@@ -33,15 +33,17 @@ def forecast(
     """Compares documents by content hash with those of the active generation (``before``); times are left out."""
     added, changed, unchanged = list[str](), list[str](), list[str]()
     kept, rejected, warnings = list[str](), list[Rejected](), list[str]()
-    chunks = 0
+    chunks = cached = 0
     seen: set[str] = set()
     missing: set[str] = set()
     keys: list[str] = []
 
     def look_up() -> None:
+        nonlocal cached
         wanted = list(dict.fromkeys(keys))
         found = cache.get(profile_id, wanted)
         missing.update(key for key in wanted if key not in found)
+        cached += sum(key in found for key in keys)
         keys.clear()
 
     for entry in corpus:
@@ -76,7 +78,7 @@ def forecast(
         documents_before=len(before) if before else None,
         chunks=chunks,
         to_embed=len(missing),
-        from_cache=chunks - len(missing),
+        from_cache=cached,
     )
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from core.adapters.sql.audit import SqlLedger
 from core.adapters.sql.engine import Database
 from core.adapters.sql.tables import INVOCATION, WRITER
-from core.audit.verify import ChainReport, verify
+from core.audit.verify import ChainReport, Finding, verify
 from tests.unit.audit.audit_samples import entry
 
 Tamper = Callable[[sa.Connection], object]
@@ -57,7 +57,12 @@ def set_head(**values: Any) -> Any:
 
 
 def found(report: ChainReport) -> set[tuple[str, int, int]]:
-    return {(finding.kind.value, finding.first_seq, finding.last_seq) for finding in report.findings}
+    """What is said of rows; what belongs to none is in ``orphans``."""
+    return {(f.kind.value, f.first_seq, f.last_seq) for f in report.findings if f.writer}
+
+
+def orphans(ledger: SqlLedger) -> list[Finding]:
+    return [finding for finding in verify(ledger).findings if not finding.writer]
 
 
 def check(ledger: SqlLedger) -> set[tuple[str, int, int]]:

@@ -6,16 +6,60 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from core.adapters.sql import audit as sql_audit
 from core.adapters.sql.audit import SqlLedger
 from core.adapters.sql.engine import Database, connect
 from core.adapters.sql.schema import upgrade
 from core.adapters.sql.tables import CANDIDATE_TRACE, EVENT, INVOCATION, PRUNE, QUERY_TRACE, WRITER
 from core.audit.chain import GENESIS, Hasher
 from core.audit.verify import verify
-from tests.integration.audit.audit_world import check, filled, remove_row, row_at, rows, set_head, set_row, tamper
+from tests.integration.audit.audit_world import (
+    check,
+    filled,
+    orphans,
+    remove_row,
+    row_at,
+    rows,
+    set_head,
+    set_row,
+    tamper,
+)
 from tests.unit.audit.audit_samples import entry
 
 KEYS = pytest.mark.parametrize("key", ["", "a key"])
+
+
+@KEYS
+def test_what_belongs_to_no_record_is_named_with_the_id_it_names(database: Database, key: str) -> None:
+    ledger = filled(database, 3, key=key)
+    row = row_at(database, 2)
+    tamper(database, remove_row(2))
+    tamper(database, CANDIDATE_TRACE.update().where(CANDIDATE_TRACE.c.trace_id == row["trace_id"]).values(trace_id="x"))
+    found = {(finding.invocation_id, finding.what.split()[0]) for finding in orphans(ledger)}
+    assert found == {(row["trace_id"], "trace"), ("x", "candidates"), (row["invocation_id"], "events")}
+
+
+def test_a_record_that_was_emptied_leaves_what_belonged_to_it(database: Database, monkeypatch: Any) -> None:
+    monkeypatch.setattr(sql_audit, "SPAN", 2)  # in several spans
+    ledger = filled(database, 5)
+    kept = {(row["trace_id"], row["invocation_id"]) for row in rows(database)}
+    tamper(database, INVOCATION.delete())
+    tamper(database, WRITER.delete())
+    report = verify(ledger)
+    assert (report.ok, report.rows) == (False, 0)
+    named = [finding.invocation_id for finding in orphans(ledger)]
+    assert sorted(named) == sorted(name for pair in kept for name in pair)
+    assert "without a record" in str(report.findings[0])
+
+
+def test_values_of_no_type_of_ours_are_changes_and_no_crash(tmp_path: Path) -> None:
+    database = connect(f"sqlite:///{tmp_path}/a.sqlite3")
+    upgrade(database)
+    ledger = filled(database, 4)
+    tamper(database, sa.text("UPDATE tool_invocation SET created_at = 'garbage' WHERE seq = 2"))
+    tamper(database, sa.text("UPDATE tool_invocation SET details = x'ff00' WHERE seq = 3"))
+    assert check(ledger) == {("changed", 2, 2), ("changed", 3, 3)}
+    database.close()
 
 
 def test_an_empty_record_is_whole(database: Database) -> None:
@@ -199,7 +243,7 @@ def test_a_hash_that_was_changed_alone_blames_only_its_own_row(database: Databas
 def test_what_belongs_to_a_row_is_part_of_the_record(database: Database, change: Any, kind: str, part: str) -> None:
     ledger = filled(database, 2)
     tamper(database, change.where(next(iter(change.table.columns)).is_not(None)))
-    named = {(f.kind.value, f.first_seq, f.what) for f in verify(ledger).findings}
+    named = {(f.kind.value, f.first_seq, f.what) for f in verify(ledger).findings if f.writer}
     assert named == {(kind, 1, f"its {part}"), (kind, 2, f"its {part}")}
     assert verify(ledger, deep=False).ok
 

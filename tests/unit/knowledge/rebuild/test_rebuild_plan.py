@@ -181,3 +181,13 @@ def test_a_faster_profile_is_named_only_where_the_estimate_is_long() -> None:
     assert faster("e5", Plan(chunks=30, seconds=12.0)) is None
     assert faster("use", Plan(chunks=3000, seconds=1200.0)) is None
     assert faster("e5", Plan(chunks=3000, seconds=None)) is None
+
+
+def test_a_text_that_stands_there_twice_is_embedded_once_and_is_not_called_cached(world: World) -> None:
+    for name in ("a", "b", "c"):
+        world.write(f"{name}.md", "---\ntitle: Same\n---\nthe same words\n")
+    plan = world.service().dry_run()
+    assert (plan.chunks, plan.to_embed, plan.from_cache) == (3, 1, 0)
+    world.service().rebuild("REBUILD", who="ann")
+    plan = world.service().dry_run()
+    assert (plan.chunks, plan.to_embed, plan.from_cache) == (3, 0, 3)
