@@ -104,13 +104,20 @@ def _milvus(app: App) -> Finding:
         f"{c.name}: {'; '.join(c.problems)}" for c in app.index.collections(app.alias, timeout=SECONDS) if c.problems
     ]
     if broken:
-        return Finding(
-            "vector store",
-            False,
-            f"{state}; {', '.join(broken)}",
-            "a rebuild makes a new collection; the next start drops leftovers",
-        )
+        return Finding("vector store", False, f"{state}; {', '.join(broken)}", _mend_of_broken(app))
     return Finding("vector store", True, state)
+
+
+def _mend_of_broken(app: App) -> str:
+    """A broken collection is replaced by a rebuild, as long as the store can still say which one serves."""
+    try:
+        app.index.alias_target(app.alias, timeout=SECONDS)
+    except RagError:
+        if is_local(app.settings):
+            file = app.settings.milvus.uri
+            return f"python -m core serve --stop; move {file} away; then rebuild: the vectors come from the cache"
+        return "look at the server: it cannot read its own aliases"
+    return "a rebuild makes a new collection; the next start drops leftovers"
 
 
 def _model(app: App) -> Finding:

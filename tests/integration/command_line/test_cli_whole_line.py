@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -184,6 +185,21 @@ def test_the_doctor_names_a_database_that_is_away_and_goes_on(house: House) -> N
     assert findings["vector store"]["ok"] is True
     assert "S3cr3tCANARY" not in done.stdout + done.stderr
     assert "127.0.0.1" in findings["database"]["state"]
+
+
+def test_the_doctor_says_how_to_leave_a_store_whose_files_are_garbage(house: House, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.db"
+    shutil.copytree(house.root / "milvus.db", broken)
+    for file in filter(Path.is_file, broken.rglob("*")):
+        file.write_bytes(os.urandom(64))
+    where = {"RAG__MILVUS__URI": str(broken)}
+    try:
+        findings = json.loads(house.run("doctor", "--json", code=3, **where).stdout)["findings"]
+    finally:
+        house.run("serve", "--stop", **where)
+    (store,) = (f for f in findings if f["part"] == "vector store")
+    assert store["ok"] is False
+    assert f"serve --stop; move {broken} away; then rebuild" in store["mend"]
 
 
 def test_anything_but_the_word_changes_nothing(house: House) -> None:
