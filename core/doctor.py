@@ -167,6 +167,7 @@ def _search(app: App) -> Finding:
 
 
 def _audit(app: App) -> Finding:
+    app.audit.check()
     waiting = app.audit.waiting()
     if waiting:
         return Finding(

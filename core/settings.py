@@ -13,6 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
@@ -182,6 +183,15 @@ class AuditSettings(_Part):
     console_queries: bool = Field(True, description="keep the text of console lookups (history, replay, promotion)")
     console_query_days: int = Field(30, ge=1, le=3650, description="days that such a text is kept")
     timezone: str = Field("UTC", description="in which pages show times, by IANA name")
+
+    @field_validator("timezone")
+    @classmethod
+    def _zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (KeyError, ValueError, OSError) as exc:
+            raise ValueError("no time zone of this name; give an IANA name such as UTC or Asia/Shanghai") from exc
+        return value
 
 
 class KnowledgeSettings(_Part):

@@ -14,6 +14,7 @@ import hashlib
 import itertools
 import logging
 import os
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -169,6 +170,13 @@ class Outbox:
         folder.mkdir(mode=0o700, exist_ok=True)
         path.replace(folder / path.name)
         log.error("outbox: %s was set aside as %s: %s", path.name, kind, why)
+
+    def check(self) -> None:
+        """Raises OSError when a record could not be kept here now."""
+        self._make()
+        with tempfile.TemporaryFile(dir=self.folder) as file:
+            file.write(b"x")
+            file.flush()
 
     def _names(self) -> list[str]:
         try:

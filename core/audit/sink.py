@@ -135,6 +135,14 @@ class SqlAuditSink:
         except OSError as exc:
             raise Unavailable(f"outbox {self._outbox.folder} cannot be read ({exc.strerror}); mend its rights") from exc
 
+    def check(self) -> None:
+        """Raises Unavailable when a record could not go to the outbox now, should the database be away."""
+        try:
+            self._outbox.check()
+        except OSError as exc:
+            said = exc.strerror or exc
+            raise Unavailable(f"outbox {self._outbox.folder} cannot be written ({said}); mend its rights") from exc
+
     def aside(self) -> list[Path]:
         """Files that were set aside because they are damaged or refused: somebody has to look at them."""
         return self._outbox.aside()

@@ -43,6 +43,8 @@ def test_the_environment_overrides_the_file_and_the_file_the_defaults(tmp_path: 
         ({"RAG__RERANK__ENABLED": "true"}, r"rerank: .*rerank\.url"),
         ({"RAG__RETRIEVAL__HYBRID__FUSION": "server", "RAG__RETRIEVAL__HYBRID__BM25_WEIGHT": "2"}, "equal weights"),
         ({"RAG__RETRIEVAL": "1"}, "RAG__SECTION__KEY"),
+        ({"RAG__AUDIT__TIMEZONE": "Mars/X"}, r"audit\.timezone: .*Asia/Shanghai.*'Mars/X'"),
+        ({"RAG__AUDIT__TIMEZONE": "../etc/passwd"}, r"audit\.timezone: .*IANA"),
     ],
 )
 def test_a_wrong_key_or_value_names_itself_and_what_is_allowed(

@@ -156,6 +156,15 @@ def test_a_folder_that_cannot_be_written_is_an_error_of_the_disk(tmp_path: Path)
     (tmp_path / "root").write_text("a file where the folder should be")
     with pytest.raises(OSError):
         Outbox(tmp_path / "root", "SQLite /x").put(entry())
+    with pytest.raises(OSError):
+        Outbox(tmp_path / "root", "SQLite /x").check()
+
+
+def test_a_check_leaves_nothing_that_waits(tmp_path: Path) -> None:
+    box = Outbox(tmp_path, "SQLite /x")
+    box.check()
+    assert box.waiting() == 0
+    assert [path.suffix for path in box.folder.iterdir() if path.suffix == ".part"] == []
 
 
 def test_threads_put_records_under_names_of_their_own(tmp_path: Path) -> None:
