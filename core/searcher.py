@@ -73,6 +73,8 @@ class Searcher:
         profile_id = generation.profile.profile_id
         known = self.vectors.get(profile_id, query)
         warm, slow = self._is_warm(generation, knobs.mode), settings.retrieval.warming_timeout
+        # an endpoint has loaded its model already: only one that lives in this process is given time to
+        embeds_slowly = not warm and settings.embedding.provider != "openai"
         search = Search(
             query=query,
             generation=generation,
@@ -81,7 +83,7 @@ class Searcher:
             mode=knobs.mode,
             fusion=knobs.fusion,
             rrf_k=knobs.rrf_k,
-            embedding_timeout=run.left(settings.embedding.timeout if warm else slow),
+            embedding_timeout=run.left(slow if embeds_slowly else settings.embedding.timeout),
             branch_timeout=run.left(settings.retrieval.branch_timeout if warm else slow),
             time_left=run.left(math.inf),
             with_vectors=knobs.bm25_only is QualityBasis.DENSE_EXACT,

@@ -245,7 +245,7 @@ def _rejected(rejected: Any) -> list[str]:
     lines = [f"{len(rejected)} rejected:"]
     for item in rejected[:LISTED]:
         place = f"{item.source}:{item.line}" if item.line else item.source
-        lines.append(f"  {place}: {item.reason}")
+        lines.append(f"  {place}: {item.reason}".replace("\n", "\\n"))  # a name must not look like a line of ours
     if len(rejected) > LISTED:
         lines.append(f"  and {len(rejected) - LISTED} more (--json lists them)")
     return lines

@@ -201,6 +201,26 @@ def test_a_cold_store_is_given_the_time_of_warming_up_and_a_warm_one_is_not() ->
     assert given[1] <= 2.0
 
 
+@pytest.mark.parametrize(("provider", "most"), [("openai", 3.0), ("e5", 30.0)])
+def test_only_a_model_of_this_process_is_given_time_to_load(provider: str, most: float) -> None:
+    given: list[float] = []
+    endpoint = {"base_url": "http://127.0.0.1:9/v1", "model": "m"} if provider == "openai" else {}
+    setup = pool_world(
+        warm=False,
+        retrieval={"warming_timeout": 30.0, "lookup_timeout": 8.0},
+        embedding={"provider": provider, "timeout": 3.0, **endpoint},
+    )
+    embed = setup.embedder.embed_query
+
+    def watched(text: str, *, timeout: float) -> Any:
+        given.append(timeout)
+        return embed(text, timeout=timeout)
+
+    setup.embedder.embed_query = watched
+    setup.ask("redis pool")
+    assert most - 1.0 < given[0] <= most
+
+
 # ------------------------------------------------------------------------------------------------ the retry
 
 
