@@ -12,6 +12,7 @@ import streamlit as st
 from core.audit.chain import Head
 from core.audit.verify import ChainReport, Finding, verify
 from core.errors import RagError
+from core.wording import counted
 from pages.parts import audit_list, boxes, result, services, tables
 from pages.parts.numbers import count, moment
 from pages.parts.text import cell, literal
@@ -47,7 +48,7 @@ def outbox_lines(waiting: int, aside: int, failures: int) -> list[str]:
         (failures, "was", "were", "kept nowhere by this process: disk and database failed"),
     )
     return [
-        f"{count(number)} {'record' if number == 1 else 'records'} {one if number == 1 else many} {where}"
+        f"{counted(number, 'record')} {one if number == 1 else many} {where}"
         for number, one, many, where in told
         if number
     ]
@@ -92,10 +93,8 @@ def _report(report: ChainReport, page: str, when: str) -> None:
     if report.ok:
         st.success(f"The record is whole: {words}", icon=":material/verified:")
     else:
-        unit = "finding" if report.count == 1 else "findings"
-        st.error(
-            f"The record is not as it was written: {count(report.count)} {unit} in {words}", icon=":material/gpp_bad:"
-        )
+        said = f"The record is not as it was written: {counted(report.count, 'finding')} in {words}"
+        st.error(said, icon=":material/gpp_bad:")
     st.caption(f"{when} · {key_words(report.keyed)}")
     if report.findings:
         if report.count > len(report.findings):
@@ -128,12 +127,12 @@ def key_words(keyed: bool) -> str:
 
 
 def finding_table(findings: Sequence[Finding]) -> pd.DataFrame:
-    """One row a finding."""
+    """One row a finding. What belongs to no row has no row numbers."""
     return pd.DataFrame(
         {
             "Kind": [finding.kind.value for finding in findings],
-            "First row": pd.array([finding.first_seq for finding in findings], dtype="Int64"),
-            "Last row": pd.array([finding.last_seq for finding in findings], dtype="Int64"),
+            "First row": pd.array([finding.first_seq or None for finding in findings], dtype="Int64"),
+            "Last row": pd.array([finding.last_seq or None for finding in findings], dtype="Int64"),
             "What": [cell(finding.what) for finding in findings],
             "Writer": [cell(finding.writer, 80) for finding in findings],
             "Record": [cell(finding.invocation_id or "", 80) for finding in findings],
@@ -143,7 +142,7 @@ def finding_table(findings: Sequence[Finding]) -> pd.DataFrame:
 
 def _open(event: object, findings: Sequence[Finding]) -> None:
     at = result.place(event)
-    if at is not None and at < len(findings) and findings[at].invocation_id:
+    if at is not None and at < len(findings) and findings[at].writer and findings[at].invocation_id:
         st.query_params.from_dict({audit_list.RECORD: str(findings[at].invocation_id)})
 
 

@@ -13,10 +13,11 @@ from core.evaluation.baseline import Baseline, refusals
 from core.evaluation.difference import CaseChange, Change, Difference
 from core.evaluation.gate import GateResult
 from core.evaluation.markdown import diff_markdown
+from core.wording import counted
 from pages.parts import boxes, eval_address, eval_cases, eval_services, notice, result, tables
 from pages.parts.access import User
 from pages.parts.eval_services import Run
-from pages.parts.numbers import NONE, count, moment
+from pages.parts.numbers import NONE, moment
 from pages.parts.text import cell, literal, visible
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _gate(gate: GateResult, page: str) -> None:
     if gate.passed:
         st.success("The gate passes: everything was checked, nothing is wrong.", icon=":material/check_circle:")
         return
-    reasons = "1 reason" if len(gate.reasons) == 1 else f"{count(len(gate.reasons))} reasons"
+    reasons = counted(len(gate.reasons), "reason")
     stages = ", ".join(f"{name} {number}" for name, number in gate.stages)
     st.error(f"The gate is closed: {reasons}" + (f" ({stages})" if stages else ""), icon=":material/block:")
     st.dataframe(

@@ -8,6 +8,7 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from core.evaluation.view import ARRIVED, CASES, Flow, Link
+from core.wording import counted
 from pages.parts.look import BAD, FAIR, GOOD, LINES, ink
 from pages.parts.numbers import count
 from pages.parts.text import in_figure
@@ -95,7 +96,7 @@ def _steps(flow: Flow) -> list[tuple[str, list[Link], int]]:
 
 
 def _cases(link: Link) -> str:
-    return "1 case" if link.value == 1 else f"{count(link.value)} cases"
+    return counted(link.value, "case")
 
 
 def _rectangle(x0: float, x1: float, y0: float, y1: float, colour: str, opacity: float) -> dict[str, Any]:

@@ -31,8 +31,7 @@ def test_without_cases_and_fixtures_every_view_says_what_to_do(console: Console,
 
 @pytest.fixture
 def shipped(house: House) -> Iterator[Console]:
-    if not (SHIPPED / "fixtures").is_dir():
-        pytest.skip("no fixtures are shipped: `python -m core eval snapshot` makes them")
+    assert (SHIPPED / "fixtures").is_dir(), "no fixtures are shipped: `python -m core eval snapshot` makes them"
     console = Console(House(house.root, {"RAG__EVALUATION__FOLDER": str(SHIPPED)})).start()
     yield console
     console.stop()

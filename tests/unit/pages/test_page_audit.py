@@ -462,3 +462,10 @@ def test_a_chain_that_cannot_be_read_is_no_broken_one(open_page: OpenPage, chain
     chain.report = StoreUnavailable("database: connection refused")
     at = press(open_page(PATH, view="chain"), "audit.verify")
     assert [e.value for e in at.error] == ["The chain cannot be verified: a store or a model cannot be used now"]
+
+
+def test_what_belongs_to_no_row_has_no_row_numbers() -> None:
+    table = audit_chain.finding_table([Finding(Kind.INSERTED, "", 0, 0, "events without a record", "inv-1")])
+    assert table["First row"].isna().all()
+    assert table["Last row"].isna().all()
+    assert table["Record"].tolist() == ["inv-1"]
