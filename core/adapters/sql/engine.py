@@ -6,6 +6,7 @@ give the connection back, so nobody keeps an old snapshot or a lock. A dropped c
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,10 +27,11 @@ T = TypeVar("T")
 BUSY_SECONDS: Final = 5.0
 SPARED_SECONDS: Final = 5.0
 """For so long a server that let a connection hang is not asked again: a lookup waits for it once, not at each step."""
+WAL_PAUSE: Final = 0.01
+"""Seconds between two tries to turn a new file to WAL mode while another process does."""
 _WRITE: Final = "rag_write"
 _SQLITE_PRAGMAS: Final = (
     f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}",
-    "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = NORMAL",
     "PRAGMA foreign_keys = ON",
     "PRAGMA temp_store = MEMORY",
@@ -172,11 +174,25 @@ def _sqlite(url: URL) -> Engine:
     @event.listens_for(engine, "connect")
     def _prepare(raw: Any, _record: Any) -> None:
         raw.isolation_level = None  # the driver begins nothing by itself
+        _use_wal(raw)
         for pragma in _SQLITE_PRAGMAS:
             raw.execute(pragma).close()
 
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def _use_wal(raw: sqlite3.Connection) -> None:
+    """The file stays in WAL mode; processes that turn to it at the same moment are refused without SQLite's own wait."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            raw.execute("PRAGMA journal_mode = WAL").close()
+            return
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(WAL_PAUSE)
 
 
 def _mysql(url: URL, connect_timeout: float, read_timeout: float, secrets: tuple[str, ...]) -> Engine:
@@ -199,6 +215,7 @@ def _mysql(url: URL, connect_timeout: float, read_timeout: float, secrets: tuple
             isolation_level="READ COMMITTED",
             pool_pre_ping=True,
             pool_recycle=1800,
+            pool_reset_on_return=None,  # read and write end their transactions themselves: one question less
             pool_size=10,
             max_overflow=40,
             pool_timeout=5,

@@ -1,3 +1,4 @@
+import multiprocessing
 import threading
 import time
 import uuid
@@ -83,6 +84,23 @@ def test_sqlite_serves_in_wal_mode_with_a_busy_wait(tmp_path: Path) -> None:
     assert read == ["wal", 1, 1, 5000]
     assert database.health().startswith("SQLite 3.")
     database.close()
+
+
+def _first_use(url: str, at: float) -> str:
+    database = connect(url)
+    time.sleep(max(0.0, at - time.time()))  # all at one moment
+    try:
+        return database.health()
+    finally:
+        database.close()
+
+
+def test_case_80_a_new_file_that_many_processes_open_at_once_serves_all(tmp_path: Path) -> None:
+    with multiprocessing.get_context("spawn").Pool(4) as pool:
+        pool.starmap(_first_use, [(f"sqlite:///{tmp_path}/warm.sqlite3", 0.0)] * 4)
+        for number in range(40):
+            url = f"sqlite:///{tmp_path}/{number}.sqlite3"
+            pool.starmap(_first_use, [(url, time.time() + 0.02)] * 4, chunksize=1)
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
