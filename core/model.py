@@ -275,12 +275,11 @@ def evolve(candidate: Candidate, **changes: Any) -> Candidate:
 
     Raises KeyError for a field that does not exist.
     """
-    if not changes.keys() <= _FIELDS:
+    values = vars(candidate) | changes
+    if len(values) != len(_FIELDS):
         raise KeyError(*sorted(changes.keys() - _FIELDS))
     new = object.__new__(Candidate)
-    values = vars(new)  # past the freeze, which stands again when the value is handed over
-    values.update(vars(candidate))
-    values.update(changes)
+    object.__setattr__(new, "__dict__", values)  # past the freeze, which stands for whoever gets the value
     return new
 
 

@@ -10,10 +10,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
+
+import orjson
+
+from core.audit.entry import columns
 
 VERSION: Final = 1
 GENESIS: Final = "0" * 64
@@ -22,6 +26,8 @@ LONG_CHARS: Final = 1_000
 _LONG_COLUMNS: Final = frozenset({"attributes", "metadata_json", "trace_json"})
 """Of the rows beside the record; every other column of theirs is bounded below ``LONG_CHARS``."""
 _UNHASHED: Final = frozenset({"id", "row_hash"})
+_SMALL, _LARGE = 1e-4, 1e16
+"""Between them, and at 0, every writer of JSON gives a float the same shortest digits without an exponent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +60,44 @@ class Hasher:
     def fits(self, head: Head) -> bool:
         return hmac.compare_digest(self.seal(head.writer, head.seq, head.row_hash), head.seal)
 
-    def _digest(self, kind: bytes, value: Any) -> str:
-        data = kind + canonical(value)
+    def _digest(self, kind: bytes, value: dict[str, Any]) -> str:
+        data = kind + _quick(value, [value.values()])
         if self._key:
             return hmac.new(self._key, data, hashlib.sha256).hexdigest()
         return hashlib.sha256(data).hexdigest()
 
 
 def canonical(value: Any) -> bytes:
-    """The bytes that are hashed: JSON with sorted keys, times in UTC with microseconds."""
+    """The bytes that are hashed: JSON with sorted keys, times in UTC with microseconds, floats as Python writes them.
+    Raises ValueError for NaN and the infinities, TypeError for what is no part of a record."""
     return _ENCODER.encode(value).encode()
 
 
 def rows_hash(rows: Sequence[Mapping[str, Any]]) -> str:
     """One plain SHA-256 over rows of one table that belong to a record (its events, its trace); it stands in the
     chained row. A column that is null in all of them counts as absent, so that a later version may add one."""
-    names = sorted({name for row in rows for name, value in row.items() if value is not None})
-    values = [[row.get(name) for name in names] for row in rows]
-    for place in (place for place, name in enumerate(names) if name in _LONG_COLUMNS):
-        for row in values:
-            row[place] = _short(row[place])
-    return hashlib.sha256(canonical([names, values])).hexdigest()
+    found = columns(rows)
+    names = sorted(found)
+    ordered = [map(_short, found[name]) if name in _LONG_COLUMNS else found[name] for name in names]
+    values = list(zip(*ordered, strict=True)) if names else [()] * len(rows)
+    return hashlib.sha256(_quick([names, values], found.values())).hexdigest()
+
+
+def _quick(value: Any, columns_of_it: Iterable[Collection[Any]]) -> bytes:
+    """``canonical(value)`` at a third of its time, where a faster writer gives the same bytes."""
+    if all(map(_alike, columns_of_it)):
+        try:
+            return orjson.dumps(value, default=_moment, option=_OPTIONS)
+        except TypeError:  # beyond 64 bits, half a surrogate pair, a foreign type
+            pass
+    return canonical(value)
+
+
+def _alike(values: Collection[Any]) -> bool:
+    """Whether both writers give the floats among ``values`` the same digits."""
+    if float not in set(map(type, values)):
+        return True
+    return all(v == 0.0 or _SMALL <= abs(v) < _LARGE for v in values if type(v) is float)
 
 
 def writer_of(hasher: Hasher) -> str:
@@ -103,6 +126,7 @@ def _moment(value: Any) -> str:
     raise TypeError(f"a {type(value).__name__} is no part of a record")
 
 
+_OPTIONS: Final = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 _ENCODER: Final = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_moment
 )

@@ -40,6 +40,19 @@ class Entry:
         return str(self.row["invocation_id"])
 
 
+def columns(rows: Sequence[Row]) -> dict[str, Sequence[Any]]:
+    """``rows`` of one table column by column, each as long as ``rows``; without columns that are null in all of them.
+    A column that a row does not name is null in it."""
+    if not rows:
+        return {}
+    names = rows[0].keys()
+    if all(row.keys() == names for row in rows):
+        found = {name: [row[name] for row in rows] for name in names}
+    else:
+        found = {name: [row.get(name) for row in rows] for name in dict.fromkeys(n for row in rows for n in row)}
+    return {name: values for name, values in found.items() if values.count(None) < len(values)}
+
+
 def dump(entry: Entry) -> bytes:
     """``entry`` as one line of JSON, UTF-8."""
     data = {f.name: getattr(entry, f.name) for f in fields(entry)}

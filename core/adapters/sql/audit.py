@@ -1,13 +1,15 @@
 """``core.audit.ledger.Ledger``: the chained record in SQL.
 
-Every delivery first locks the head of the chain, so processes and threads write one after the other and what has been
-delivered already is known for certain.
+Every delivery first locks the head of the chain, so processes and threads write one after the other. A single record
+goes behind the head that this process left: the statement that moves the head tells whether it still stands there, and
+locks it in the same breath.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -49,6 +51,7 @@ _KNOWN: Final = Prepared(select(INVOCATION.c.invocation_id).where(INVOCATION.c.i
 _MOVE: Final = Prepared(
     WRITER.update()
     .where(WRITER.c.writer == bindparam("name"))
+    .where(WRITER.c.seq == bindparam("before"), WRITER.c.row_hash == bindparam("hash_before"))
     .values(seq=bindparam("to"), row_hash=bindparam("last"), seal=bindparam("sealed"), changed_at=bindparam("now"))
 )
 _OWNED: Final = (
@@ -68,6 +71,7 @@ class SqlLedger:
         self._writer = writer_of(self._hasher)
         self._prepared = False
         self._settings: frozenset[str] = frozenset()  # fingerprints whose settings are in the database
+        self._left: Head | None = None  # the head after our last delivery
         self._clock = clock or (lambda: datetime.now(UTC))
 
     @property
@@ -95,11 +99,11 @@ class SqlLedger:
 
     def deliver(self, entries: Sequence[Entry]) -> Delivery:
         try:
-            delivery = self._db.write(lambda c: self._deliver(c, entries))
+            delivery, self._left = self._db.write(lambda c: self._deliver(c, entries))
         except CheckFailed as exc:
             if not isinstance(exc.__cause__, IntegrityError):
                 raise
-            delivery = self._db.write(lambda c: self._deliver(c, entries, careful=True))
+            delivery, self._left = self._db.write(lambda c: self._deliver(c, entries, careful=True))
         new = {str(entry.settings["fingerprint"]) for entry in entries if entry.settings is not None}
         if not new <= self._settings:
             self._settings |= new
@@ -139,31 +143,44 @@ class SqlLedger:
             dropped += count
         return dropped
 
-    def _deliver(self, connection: Connection, entries: Sequence[Entry], *, careful: bool = False) -> Delivery:
-        """``careful``: after a refusal. A single record is taken for new and refused by its key when it is not; rows
-        that somebody put behind the head are stepped over, for verification to find."""
-        head = self._head(connection)
+    def _deliver(
+        self, connection: Connection, entries: Sequence[Entry], *, careful: bool = False
+    ) -> tuple[Delivery, Head]:
+        """What was written, and the head after it. ``careful``: after a refusal. A single record is taken for new and
+        refused by its key when it is not; rows that somebody put behind the head are stepped over, for verification to
+        find."""
         by_id: dict[str, Entry] = {}
         for entry in entries:
             by_id.setdefault(entry.invocation_id, entry)
-        recorded = _recorded(connection, list(by_id)) if careful or len(by_id) > 1 else set()
+        alone = len(by_id) == 1 and not careful
+        head = self._left if alone and self._left is not None else self._head(connection)
+        recorded = set() if alone else _recorded(connection, list(by_id))
         fresh = [entry for name, entry in by_id.items() if name not in recorded]
         if not fresh:
-            return Delivery(0, len(entries))
-        now, seq, prev_hash, rows = self._clock(), head.seq, head.row_hash, []
+            return Delivery(0, len(entries)), head
+        seq = head.seq
         if careful:
             last = select(func.max(INVOCATION.c.seq)).where(INVOCATION.c.writer == self._writer)
             seq = max(seq, connection.execute(last).scalar_one() or 0)
+        rows, after = self._linked(fresh, head, seq)
+        if not _moved(connection, head, after, rows[-1]["recorded_at"]):  # somebody else has written since
+            head = self._head(connection)
+            rows, after = self._linked(fresh, head, head.seq)
+            _moved(connection, head, after, rows[-1]["recorded_at"])
+        insert(connection, INVOCATION, rows)
+        self._beside(connection, fresh)
+        return Delivery(len(fresh), len(entries) - len(fresh)), after
+
+    def _linked(self, fresh: Sequence[Entry], head: Head, seq: int) -> tuple[list[Row], Head]:
+        """Rows from ``seq`` + 1 on behind ``head``, and the head after them."""
+        now, prev_hash = self._clock(), head.row_hash
+        rows: list[Row] = []
         for entry in fresh:
             seq += 1
             row = {**entry.row, "recorded_at": now}
             rows.append(link(row, writer=self._writer, seq=seq, prev_hash=prev_hash, hasher=self._hasher))
             prev_hash = rows[-1]["row_hash"]
-        insert(connection, INVOCATION, rows)
-        self._beside(connection, fresh)
-        seal = self._hasher.seal(self._writer, seq, prev_hash)
-        _MOVE.run(connection, name=self._writer, to=seq, last=prev_hash, sealed=seal, now=now)
-        return Delivery(len(fresh), len(entries) - len(fresh))
+        return rows, replace(head, seq=seq, row_hash=prev_hash, seal=self._hasher.seal(self._writer, seq, prev_hash))
 
     def _beside(self, connection: Connection, fresh: Sequence[Entry]) -> None:
         insert(connection, EVENT, [event for entry in fresh for event in entry.events])
@@ -273,6 +290,13 @@ class SqlLedger:
             return found
 
         return self._db.read(work)
+
+
+def _moved(connection: Connection, head: Head, after: Head, now: datetime) -> bool:
+    """Puts ``after`` in the place of ``head`` and keeps it locked; False when another head stands there."""
+    values = {"to": after.seq, "last": after.row_hash, "sealed": after.seal, "now": now}
+    before = {"name": head.writer, "before": head.seq, "hash_before": head.row_hash}
+    return _MOVE.run(connection, **before, **values).rowcount == 1
 
 
 def _recorded(connection: Connection, invocation_ids: Sequence[str]) -> set[str]:

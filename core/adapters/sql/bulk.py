@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Boolean, Connection, CursorResult, Dialect, Executable, Table
 
+from core.audit.entry import columns
 from core.errors import BadInput
 
 Processor = Callable[[Any], Any]
@@ -41,18 +42,12 @@ def insert(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any
     out. Raises BadInput for a column that the table has not."""
     if not rows:
         return
-    known = rows[0].keys()
-    if any(row.keys() != known for row in rows):
-        every = dict.fromkeys(name for row in rows for name in row)
-        rows = [{**every, **row} for row in rows]
-        known = every.keys()
-    columns = {name: [row[name] for row in rows] for name in known}
-    columns = {name: values for name, values in columns.items() if values.count(None) < len(rows)}
-    names = tuple(columns)
+    found = columns(rows)
+    names = tuple(found)
     for name, process in _processors(connection.dialect, table, names):
-        columns[name] = [process(value) for value in columns[name]]
+        found[name] = [process(value) for value in found[name]]
     connection.exec_driver_sql(
-        _statement(connection.dialect, table, names, ignore), list(zip(*columns.values(), strict=True))
+        _statement(connection.dialect, table, names, ignore), list(zip(*found.values(), strict=True))
     )
 
 

@@ -317,3 +317,22 @@ def test_many_records_of_one_console_session_keep_all_their_questions(database: 
     assert sorted(q.query for q in SqlConsoleQueries(database).recent().rows) == ["q0", "q1", "q2"]
     assert count(database, EVENT) == 3 * 8
     assert rows(database, WRITER)[0]["seq"] == 3
+
+
+def test_two_writers_take_turns_on_one_chain(database: Database) -> None:
+    ledgers, entries = [SqlLedger(database), SqlLedger(database)], [entry() for _ in range(7)]
+    for number in range(6):
+        assert ledgers[number % 2].deliver([entries[number]]) == Delivery(new=1)
+    assert ledgers[0].deliver([entries[5]]) == Delivery(known=1)  # the other one's
+    assert ledgers[1].deliver([entries[6]]) == Delivery(new=1)
+    assert [row["seq"] for row in rows(database)] == [1, 2, 3, 4, 5, 6, 7]
+    assert verify(ledgers[0]).ok
+
+
+def test_a_head_that_was_set_back_is_followed_not_the_one_remembered(database: Database) -> None:
+    ledger = SqlLedger(database)
+    ledger.deliver([entry()])
+    database.write(lambda c: [c.execute(table.delete()) for table in (WRITER, INVOCATION, EVENT, QUERY_TRACE)])
+    ledger.deliver([entry()])
+    (row,) = rows(database)
+    assert (row["seq"], row["prev_hash"]) == (1, GENESIS)

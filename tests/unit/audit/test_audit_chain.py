@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from core.audit.chain import GENESIS, LONG_CHARS, Hasher, Head, canonical, link, rows_hash, writer_of
 
@@ -85,3 +87,26 @@ def test_what_is_no_plain_value_is_no_part_of_a_record() -> None:
         canonical({"a": object()})
     with pytest.raises(ValueError):
         canonical({"a": float("nan")})
+
+
+numbers = st.floats(allow_nan=False, allow_infinity=False) | st.integers() | st.sampled_from([1e-4, 9.9e-5, 1e16, -0.0])
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+values = st.none() | st.booleans() | numbers | texts | st.datetimes(timezones=st.just(UTC))
+
+
+@given(st.lists(st.dictionaries(texts, values, max_size=5), max_size=4))
+def test_rows_are_hashed_as_standard_json_of_their_columns(rows: list[dict[str, object]]) -> None:
+    names = sorted({name for row in rows for name, value in row.items() if value is not None})
+    plain = canonical([names, [[row.get(name) for name in names] for row in rows]])
+    assert rows_hash(rows) == hashlib.sha256(plain).hexdigest()
+    for row in rows:
+        named = {name: value for name, value in row.items() if value is not None and name not in {"id", "row_hash"}}
+        assert Hasher().row(row) == hashlib.sha256(b"row\0" + canonical(named)).hexdigest()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_a_number_that_is_none_has_no_hash_of_a_null(value: float) -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        rows_hash([{"a": value}, {"a": 1.0}])
+    with pytest.raises(ValueError, match="JSON compliant"):
+        Hasher().row({"a": value})
