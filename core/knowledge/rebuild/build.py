@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from core.knowledge.rebuild.rows import chunking_version
 from core.knowledge.rebuild.values import Step
 from core.knowledge.rebuild.verify import Proof
 from core.knowledge.rebuild.work import LeaseLost, Work, is_cancel, reason_of
-from core.model import Generation, GenerationState
+from core.model import Generation, GenerationState, Hit
 
 log = logging.getLogger(__name__)
 CREATE_SECONDS: Final = 60.0
@@ -138,27 +138,31 @@ class Builder:
     def _proof(self, generation: Generation, filled: Filled) -> Proof:
         """Raises RebuildRefused when the new index is not complete, not found again, or not exact enough."""
         verify.count_all(generation, filled.chunks, self.parts.admin, self.parts.store)
-        verify.find_again(generation, filled.sample, self.parts.index)
-        recall, generation = self._recall(generation, filled)
+        near = verify.nearest(generation, filled.sample, self.parts.index)
+        verify.find_again(generation, filled.sample, near, self.parts.index)
+        recall, generation = self._recall(generation, filled, near)
         return Proof(generation, filled.chunks, len(filled.sample), recall)
 
-    def _recall(self, generation: Generation, filled: Filled) -> tuple[float | None, Generation]:
-        """Measured; below the limit again with more probes, at last with exact search."""
+    def _recall(
+        self, generation: Generation, filled: Filled, near: Sequence[Sequence[Hit]]
+    ) -> tuple[float | None, Generation]:
+        """Measured by the answers ``near``; below the limit again with more probes, at last with exact search."""
         parts = self.parts
         titles = {d.doc_id: d.title for d in parts.store.documents(parts.alias, generation.number)}
         vectors = verify.stored_vectors(generation, titles, parts.store, parts.cache)
         truth = verify.true_distances(filled.sample, vectors)
-        tried: Generation | None = generation
-        recall: float | None = None
-        while tried is not None:
-            generation = tried
-            recall = verify.measure_recall(generation, filled.sample, truth, parts.index)
+        while True:
+            recall = verify.recall(near, truth)
             if recall is None or recall >= verify.MIN_RECALL:
                 return recall, generation
             tried = verify.more_probes(generation)
             if tried is None and generation.index_params:
                 tried = replace(generation, index_params={}, search_params={})
                 parts.admin.set_index(tried, {"index_type": "FLAT"}, timeout=SEAL_SECONDS)
+            if tried is None:
+                break
+            generation = tried
+            near = verify.nearest(generation, filled.sample, parts.index)
         raise RebuildRefused(
             f"exact search over the new index returns only {recall:.0%} of the true neighbours: what is stored is not "
             "what was embedded; rebuild again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -11,13 +12,13 @@ import numpy as np
 from core.errors import RebuildRefused
 from core.knowledge.rebuild.rows import passage_keys
 from core.model import Branch, Generation, Hit, IndexRow, Scopes, SearchFilter
-from core.ports import EmbeddingCache, GenerationStore, IndexAdmin, SearchAnswer, VectorIndex
+from core.ports import EmbeddingCache, GenerationStore, IndexAdmin, VectorIndex
 
 EVERYWHERE: Final = SearchFilter(Scopes(frozenset(), everything=True))
 ADMIN_SECONDS: Final = 600.0
 SEARCH_SECONDS: Final = 60.0
 FOUND_WITHIN: Final = (20, 200)  # ranks, the second only when the first did not do: near-copies stand before it
-ASKED: Final = {20: 12, 200: 96}  # words of its own that a chunk is asked for by, at each of these
+ASKED: Final = {20: 8, 200: 96}  # words of its own that a chunk is asked for by, at each of these
 NEIGHBOURS: Final = 20
 MIN_RECALL: Final = 0.98
 _SAME: Final = 1e-4  # the store computes squared distances in float32
@@ -51,30 +52,46 @@ def count_all(generation: Generation, chunks: int, admin: IndexAdmin, store: Gen
         raise RebuildRefused(f"chunk {missing!r} is in SQL but not in the store: rebuild again")
 
 
-def find_again(generation: Generation, sample: Sequence[IndexRow], index: VectorIndex) -> None:
-    """Raises RebuildRefused when a sampled chunk is not found by its own vector and by its own words."""
+def nearest(generation: Generation, sample: Sequence[IndexRow], index: VectorIndex) -> list[Sequence[Hit]]:
+    """What the dense branch answers to each sampled vector, ``NEIGHBOURS`` at most."""
+    return [
+        index.search_dense(generation, row.vector, EVERYWHERE, NEIGHBOURS, timeout=SEARCH_SECONDS).hits
+        for row in sample
+    ]
 
-    def dense(row: IndexRow, limit: int) -> SearchAnswer:
-        return index.search_dense(generation, row.vector, EVERYWHERE, limit, timeout=SEARCH_SECONDS)
 
-    def bm25(row: IndexRow, limit: int) -> SearchAnswer:
-        text = own_words(row.search_text, ASKED[limit])
-        return index.search_bm25(generation, text, EVERYWHERE, limit, timeout=SEARCH_SECONDS, with_vectors=False)
+def find_again(
+    generation: Generation, sample: Sequence[IndexRow], near: Sequence[Sequence[Hit]], index: VectorIndex
+) -> None:
+    """Raises RebuildRefused when a sampled chunk is not found by its own vector (``near`` answers it first) and by its
+    own words."""
+    words = own_words([row.search_text for row in sample])
 
-    for row in sample:
+    def dense(number: int, limit: int) -> Sequence[Hit]:
+        if limit <= NEIGHBOURS:
+            return near[number]
+        return index.search_dense(generation, sample[number].vector, EVERYWHERE, limit, timeout=SEARCH_SECONDS).hits
+
+    def bm25(number: int, limit: int) -> Sequence[Hit]:
+        text = " ".join(words[number][: ASKED[limit]])
+        answer = index.search_bm25(generation, text, EVERYWHERE, limit, timeout=SEARCH_SECONDS, with_vectors=False)
+        return answer.hits
+
+    for number, row in enumerate(sample):
         for branch, search in ((Branch.DENSE, dense), (Branch.BM25, bm25)):
-            if not any(_contains(search(row, limit).hits, row) for limit in FOUND_WITHIN):
+            if not any(_contains(search(number, limit), row) for limit in FOUND_WITHIN):
                 raise RebuildRefused(
                     f"chunk {row.chunk.evidence_key!r} is not among the first {FOUND_WITHIN[-1]} of the {branch} branch "
                     "for its own text: the new index cannot be trusted; rebuild again"
                 )
 
 
-def own_words(search_text: str, most: int) -> str:
-    """Tokens of a text, each once, the ``most`` longest, which are rare where short ones are common: a whole chunk as a
-    query takes its time."""
-    distinct = list(dict.fromkeys(search_text.split()))
-    return " ".join(sorted(distinct, key=len, reverse=True)[:most])
+def own_words(search_texts: Sequence[str]) -> list[list[str]]:
+    """Of each text its tokens, each once, those first that the fewest of the texts hold, then the longest: rare words
+    tell a chunk apart, and the store finds them quickly."""
+    distinct = [dict.fromkeys(text.split()) for text in search_texts]
+    held = Counter(token for tokens in distinct for token in tokens)
+    return [sorted(tokens, key=lambda token: (held[token], -len(token))) for tokens in distinct]
 
 
 def _contains(hits: Sequence[Hit], row: IndexRow) -> bool:
@@ -97,16 +114,16 @@ def true_distances(sample: Sequence[IndexRow], vectors: Iterator[Any]) -> Any:
     return best
 
 
-def measure_recall(generation: Generation, sample: Sequence[IndexRow], truth: Any, index: VectorIndex) -> float | None:
-    """Share of the true nearest chunks (``true_distances``) that the index returns for the sampled vectors; None when
-    there is nothing to find. A hit counts when it is as near as the last true one: equal distances cannot lower it."""
+def recall(near: Sequence[Sequence[Hit]], truth: Any) -> float | None:
+    """Share of the true nearest chunks (``true_distances``) that stand in the answers ``near``; None when there is
+    nothing to find. A hit counts when it is as near as the last true one: equal distances cannot lower it."""
     if truth.size == 0:
         return None
     found = 0
-    for row, distances in zip(sample, truth, strict=True):
-        hits = index.search_dense(generation, row.vector, EVERYWHERE, len(distances), timeout=SEARCH_SECONDS).hits
+    for hits, distances in zip(near, truth, strict=True):
         last = float(distances[-1])
-        found += sum(1 for h in hits if h.score is not None and h.score <= last + _SAME * max(1.0, last))
+        scores = (hit.score for hit in hits[: len(distances)])
+        found += sum(1 for score in scores if score is not None and score <= last + _SAME * max(1.0, last))
     return found / int(truth.size)
 
 

@@ -14,9 +14,10 @@ from core.errors import RebuildRefused
 from core.knowledge.rebuild.verify import (
     MIN_RECALL,
     first_parameters,
-    measure_recall,
     more_probes,
+    nearest,
     own_words,
+    recall,
     true_distances,
 )
 from core.model import Generation, IndexRow, SearchFilter
@@ -150,13 +151,13 @@ def test_recall_is_the_share_of_true_neighbours_and_equal_distances_do_not_lower
     vectors = np.stack([r.vector for r in rows])
     truth = true_distances([rows[0]], iter([vectors[:2], vectors[2:]]))
     assert truth.tolist() == [[0.0, 0.0, 1.0, 4.0, 9.0]]
-    assert measure_recall(made, [rows[0]], truth, index) == 1.0
+    assert recall(nearest(made, rows[:1], index), truth) == 1.0
     half = MemoryIndex()
     half.create(made, timeout=1)
     half.insert(made, rows[:2], timeout=1)
-    assert measure_recall(made, [rows[0]], truth, half) == 2 / 5
-    assert measure_recall(made, [], true_distances([], iter([])), index) is None
-    assert measure_recall(made, [rows[0]], true_distances([rows[0]], iter([])), index) is None
+    assert recall(nearest(made, rows[:1], half), truth) == 2 / 5
+    assert recall([], true_distances([], iter([]))) is None
+    assert recall(nearest(made, rows[:1], index), true_distances(rows[:1], iter([]))) is None
 
 
 def test_the_vector_index_is_exact_for_a_file_and_below_five_thousand_chunks() -> None:
@@ -178,7 +179,8 @@ def test_probes_double_until_every_list_is_probed() -> None:
     assert more_probes(generation()) is None
 
 
-def test_a_chunk_is_asked_for_by_its_longest_words_each_once() -> None:
-    assert own_words("the pod kubepodcrashloop of the nodex12 the", 2) == "kubepodcrashloop nodex12"
-    assert own_words("b a b", 48) == "b a"
-    assert own_words("", 48) == ""
+def test_a_chunk_is_asked_for_by_words_that_few_chunks_hold_then_by_long_ones_each_once() -> None:
+    first, second = own_words(["the pod kubepodcrashloop of nodex12 the", "the pod restarted"])
+    assert first == ["kubepodcrashloop", "nodex12", "of", "the", "pod"]
+    assert second == ["restarted", "the", "pod"]
+    assert own_words(["b a b", ""]) == [["b", "a"], []]
