@@ -67,7 +67,7 @@ def _tried(part: str, check: Callable[[App], Finding], app: App) -> Finding:
 
 
 _MENDS: Final = {
-    "database": "start the server or correct database.url",
+    "database": "start the server, correct database.url, or mend the rights of the file and its folder",
     "vector store": "start the cluster or correct milvus.uri; a local file is served by `python -m core serve`",
     "model": "install the packages again, or correct embedding.provider, base_url and model",
     "index": "python -m core rebuild --confirm REBUILD",
@@ -91,6 +91,14 @@ def _database(app: App) -> Finding:
     if problems:
         return Finding(
             "database", False, f"{state}; {'; '.join(problems)}", "mend what is named, or use another database"
+        )
+    damage = app.database.check(seconds=SECONDS)
+    if damage is not None:
+        return Finding(
+            "database",
+            False,
+            f"{state}; its file is damaged: {damage}",
+            "stop what uses it and put a copy back, or save what can be read with `sqlite3 FILE .recover`",
         )
     return Finding("database", True, state)
 
@@ -143,13 +151,9 @@ def _index(app: App) -> Finding:
     if snapshot.degraded:
         return Finding("index", False, f"{state}; {snapshot.degraded}", _MENDS["database"])
     target = app.index.alias_target(app.alias, timeout=SECONDS)
-    if target != generation.collection:
-        return Finding(
-            "index",
-            False,
-            f"{state}; alias {app.alias} points at {target}",
-            "start the console, or any rebuild: it repairs the alias",
-        )
+    if target != generation.collection:  # lookups go by SQL: only others who use the alias are led elsewhere
+        lags = f"{state}; alias {app.alias} still points at {target}"
+        return Finding("index", True, lags, "start the console, or any rebuild: it repairs the alias")
     return Finding("index", True, state)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from rich.progress import Progress as Bar
 from core.cli.output import add_json, app, emit, note, user
 from core.knowledge.rebuild.guard import Word, confirm
 from core.knowledge.rebuild.values import Plan, Progress, RebuildOutcome
+from core.knowledge.source import Rejected
 from core.wording import counted
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Tell = Callable[[Progress], None]
 LISTED = 20  # rejected files shown; --json has them all
+NAMED = 5  # skipped files named a rule
 
 
 def add(commands: Any) -> None:
@@ -200,8 +202,6 @@ def plan_text(plan: Plan) -> str:
     ]
     if repeated := plan.chunks - plan.to_embed - plan.from_cache:
         lines[-1] += f", {repeated} of a text that is embedded once"
-    if plan.skipped:
-        lines.append(f"{counted(len(plan.skipped), 'file')} skipped by rule; --json lists them")
     if plan.seconds is None:
         lines.append(f"time: {plan.rate_from}")
     else:
@@ -216,7 +216,7 @@ def plan_text(plan: Plan) -> str:
         lines += [f"  {mark} {doc_id}" for doc_id in ids[:LISTED]]
         if len(ids) > LISTED:
             lines.append(f"  {mark} and {len(ids) - LISTED} more")
-    return "\n".join([*lines, *_rejected(plan.rejected)])
+    return "\n".join([*lines, *_skipped(plan.skipped), *_rejected(plan.rejected)])
 
 
 def outcome_text(outcome: RebuildOutcome) -> str:
@@ -237,6 +237,20 @@ def outcome_text(outcome: RebuildOutcome) -> str:
     if outcome.kept:
         lines.append(f"{len(outcome.kept)} documents stay in their earlier version since their file is rejected now")
     return "\n".join([*lines, *_rejected(outcome.rejected)])
+
+
+def _skipped(skipped: Sequence[Rejected]) -> list[str]:
+    """By rule: the rule, and some of the names."""
+    if not skipped:
+        return []
+    by_reason: dict[str, list[str]] = {}
+    for item in skipped:
+        by_reason.setdefault(item.reason, []).append(item.source)
+    lines = [f"{counted(len(skipped), 'file')} skipped by rule:"]
+    for reason, names in sorted(by_reason.items()):
+        more = f" and {len(names) - NAMED} more (--json lists them)" if len(names) > NAMED else ""
+        lines.append(f"  {reason}: {', '.join(names[:NAMED])}{more}".replace("\n", "\\n"))
+    return lines
 
 
 def _rejected(rejected: Any) -> list[str]:

@@ -270,6 +270,8 @@ def _list(root: Path, *, uploaded: bool) -> tuple[list[SourceFile], list[Rejecte
             files.append(
                 SourceFile(Path(entry.path), source, doc_id_of(source), stat.st_size, stat.st_mtime_ns, uploaded)
             )
+        else:
+            skipped.append(Rejected(shown, "its name does not end in .md"))
     return files, rejected, skipped
 
 

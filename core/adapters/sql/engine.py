@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -122,6 +123,12 @@ class Database:
         version = self.read(lambda connection: str(connection.execute(text(query)).scalar_one()))
         return f"{'SQLite' if self.sqlite else 'MySQL/MariaDB'} {version}"
 
+    def check(self, *, seconds: float) -> str | None:
+        """What is wrong with the file of an SQLite database, as far as can be looked in ``seconds``; None where nothing
+        is. Raises StoreUnavailable for a database that cannot be written."""
+        self.write(lambda _connection: None)
+        return self.read(partial(_damage, seconds=seconds)) if self.sqlite else None
+
     def close(self) -> None:
         self.engine.dispose()
 
@@ -151,6 +158,21 @@ class Database:
     def _note(self, exc: SQLAlchemyError) -> None:
         if hung(exc):
             self._spared = (time.monotonic() + SPARED_SECONDS, str(translated(exc, self.where, self.secrets)))
+
+
+def _damage(connection: Connection, *, seconds: float) -> str | None:
+    raw: Any = connection.connection.dbapi_connection
+    end = time.monotonic() + seconds
+    raw.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+    try:
+        said = str(raw.execute("PRAGMA quick_check(1)").fetchone()[0])
+    except sqlite3.OperationalError as exc:
+        if exc.sqlite_errorcode != sqlite3.SQLITE_INTERRUPT:
+            raise
+        return None
+    finally:
+        raw.set_progress_handler(None, 0)
+    return None if said == "ok" else " ".join(said.split())
 
 
 def _begin(connection: Connection) -> None:

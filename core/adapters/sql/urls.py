@@ -70,5 +70,8 @@ def _sqlite(parsed: URL, shown: str) -> URL:
 
 
 def _shown(url: str) -> str:
-    """``url`` without any part of its password: everything from the first ``:`` after the user to the last ``@``."""
+    """``url`` without any part of its password: everything from the first ``:`` after the user to the last ``@``. Of a
+    text that is no URL only what stands before its first ``:``, since nobody knows what the rest is."""
+    if "://" not in url and not re.match(r"(?i)sqlite", url):
+        return f"{url.partition(':')[0][:40]}:…" if ":" in url else "no URL"
     return redact(re.sub(r"(?s)^([\w+.-]*:{0,2}//[^:@/]*):.*@", r"\1:***@", url))[:200]

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from core.adapters.milvus import MilvusIndex
 from core.settings import ROOT
+from tests.contract.generations import generation
 
 POOL = """---
 title: Redis 连接池耗尽排查
@@ -200,6 +204,43 @@ def test_the_doctor_says_how_to_leave_a_store_whose_files_are_garbage(house: Hou
     (store,) = (f for f in findings if f["part"] == "vector store")
     assert store["ok"] is False
     assert f"serve --stop; move {broken} away; then rebuild" in store["mend"]
+
+
+def finding(house: House, part: str, *, code: int = 0, **where: str) -> dict[str, Any]:
+    found = json.loads(house.run("doctor", "--json", code=code, **where).stdout)["findings"]
+    return next(f for f in found if f["part"] == part)
+
+
+def test_the_doctor_names_a_database_whose_file_is_damaged(house: House, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.sqlite3"
+    with closing(sqlite3.connect(house.root / "console.sqlite3")) as whole, closing(sqlite3.connect(copy)) as target:
+        whole.backup(target)
+        page = target.execute("SELECT rootpage FROM sqlite_master WHERE name = 'knowledge_chunk'").fetchone()[0]
+    data = bytearray(copy.read_bytes())
+    data[(page - 1) * 4096 : page * 4096] = bytes(4096)
+    copy.write_bytes(data)
+    found = finding(house, "database", code=3, RAG__DATABASE__URL=f"sqlite:///{copy}")
+    assert found["ok"] is False
+    assert "damaged" in found["state"]
+    assert "put a copy back" in found["mend"]
+
+
+def test_an_alias_that_lags_is_told_with_its_mend_and_nothing_is_down(house: House) -> None:
+    index = MilvusIndex(str(house.root / "milvus.db"))
+    target = index.alias_target("biz", timeout=60)
+    other = replace(generation(), collection="biz_g999")
+    try:
+        index.create(other, timeout=60)
+        index.seal(other, timeout=60)
+        index.point_alias("biz", "biz_g999", timeout=60)
+        found = finding(house, "index")
+        assert found["ok"] is True
+        assert "biz_g999" in found["state"]
+        assert "repairs the alias" in found["mend"]
+    finally:
+        index.point_alias("biz", str(target), timeout=60)
+        index.drop("biz_g999", timeout=60)
+        index.close()
 
 
 def test_anything_but_the_word_changes_nothing(house: House) -> None:

@@ -60,7 +60,8 @@ def test_markdown_files_at_any_depth_are_documents_in_order_of_their_ids(tmp_pat
     listing = list_files(root)
     assert [file.doc_id for file in listing.files] == ["A", "a", "a/b/c", "a/z", "b"]
     assert [file.source for file in listing.files] == ["A.MD", "a.md", "a/b/c.md", "a/z.md", "b.md"]
-    assert listing.rejected == listing.skipped == ()
+    assert listing.rejected == ()
+    assert [item.source for item in listing.skipped] == ["x.txt"]
 
 
 def test_an_empty_folder_has_no_documents_but_a_missing_one_is_an_error(tmp_path: Path) -> None:
@@ -83,6 +84,12 @@ def test_every_readme_and_every_hidden_name_is_skipped_and_listed(tmp_path: Path
         "a/.c.md": "names that start with a dot are skipped",
         "a/ReadMe.md": "every README.md is skipped",
     }
+
+
+def test_a_file_of_another_kind_is_listed_with_its_reason(tmp_path: Path) -> None:
+    listing = list_files(folder(tmp_path / "kb", {"a.markdown": "x", "img/b.png": "x", "notes": "x", "c.MD": "x"}))
+    assert [file.doc_id for file in listing.files] == ["c"]
+    assert reasons(listing.skipped) == dict.fromkeys(("a.markdown", "img/b.png", "notes"), "its name does not end in .md")
 
 
 def test_case_16_names_are_data_and_each_file_has_its_own_id(tmp_path: Path) -> None:

@@ -57,6 +57,16 @@ def test_what_cannot_serve_is_refused_by_name_and_without_its_password(url: str,
     assert "CANARY" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["mysql+pymysql:kb:S3cr3t-CANARY@db/x", "kb:S3cr3t-CANARY", "S3cr3t-CANARY", "mysql:/kb:S3cr3t-CANARY@db:3306/x"],
+)
+def test_a_text_that_is_no_url_is_not_repeated(text: str) -> None:
+    with pytest.raises(InvalidSettings, match=r"cannot be read|not supported") as caught:
+        connect(text)
+    assert "CANARY" not in str(caught.value)
+
+
 def test_parts_without_a_host_or_a_name_are_refused() -> None:
     with pytest.raises(InvalidSettings, match=r"database\.host and database\.name"):
         parse(DatabaseParts("", "console"))

@@ -108,6 +108,7 @@ def test_a_plan_is_told_with_time_demands_and_a_bounded_list() -> None:
     plan = Plan(
         added=tuple(f"d{n}" for n in range(index.LISTED + 3)),
         rejected=(Rejected("bad.md", "empty"), Rejected("worse.md", "no YAML", 3)),
+        skipped=(*(Rejected(f"{n}.png", "no .md") for n in range(7)), Rejected("README.md", "every README.md")),
         documents=23,
         chunks=900,
         to_embed=600,
@@ -128,6 +129,9 @@ def test_a_plan_is_told_with_time_demands_and_a_bounded_list() -> None:
     assert "! would be refused: too few" in lines
     assert "  + and 3 more" in lines
     assert "  worse.md:3: no YAML" in lines
+    assert "8 files skipped by rule:" in lines
+    assert "  no .md: 0.png, 1.png, 2.png, 3.png, 4.png and 2 more (--json lists them)" in lines
+    assert "  every README.md: README.md" in lines
 
 
 def test_an_empty_plan_says_that_no_rate_is_known() -> None:
