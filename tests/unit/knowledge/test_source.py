@@ -89,7 +89,9 @@ def test_every_readme_and_every_hidden_name_is_skipped_and_listed(tmp_path: Path
 def test_a_file_of_another_kind_is_listed_with_its_reason(tmp_path: Path) -> None:
     listing = list_files(folder(tmp_path / "kb", {"a.markdown": "x", "img/b.png": "x", "notes": "x", "c.MD": "x"}))
     assert [file.doc_id for file in listing.files] == ["c"]
-    assert reasons(listing.skipped) == dict.fromkeys(("a.markdown", "img/b.png", "notes"), "its name does not end in .md")
+    assert reasons(listing.skipped) == dict.fromkeys(
+        ("a.markdown", "img/b.png", "notes"), "its name does not end in .md"
+    )
 
 
 def test_case_16_names_are_data_and_each_file_has_its_own_id(tmp_path: Path) -> None:
