@@ -58,7 +58,8 @@ class Hasher:
         return self._digest(b"head\0", {"writer": writer, "seq": seq, "row_hash": row_hash})
 
     def fits(self, head: Head) -> bool:
-        return hmac.compare_digest(self.seal(head.writer, head.seq, head.row_hash), head.seal)
+        fitting = self.seal(head.writer, head.seq, head.row_hash)
+        return hmac.compare_digest(fitting.encode(), str(head.seal).encode("utf-8", "surrogatepass"))
 
     def _digest(self, kind: bytes, value: dict[str, Any]) -> str:
         data = kind + _quick(value, [value.values()])
@@ -68,8 +69,9 @@ class Hasher:
 
 
 def canonical(value: Any) -> bytes:
-    """The bytes that are hashed: JSON with sorted keys, times in UTC with microseconds, floats as Python writes them.
-    Raises ValueError for NaN and the infinities, TypeError for what is no part of a record."""
+    """The bytes that are hashed: JSON with sorted keys, times in UTC with microseconds, floats as Python writes them. NaN
+    and the infinities, which no record of ours holds, have names of their own: such a row fits no hash. Raises TypeError
+    for what is no part of a record."""
     return _ENCODER.encode(value).encode()
 
 
@@ -127,6 +129,4 @@ def _moment(value: Any) -> str:
 
 
 _OPTIONS: Final = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
-_ENCODER: Final = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_moment
-)
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_moment)

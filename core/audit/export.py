@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from core.audit.params import written, zone_info
-from core.audit.query import AuditFilter, AuditLog, AuditRecordView, AuditRow
+from core.audit.query import AuditFilter, AuditLog, AuditRecordView, AuditRow, shown
 from core.codec import to_json
 from core.evaluation.tables import BOM, csv_cell
 
@@ -73,4 +73,4 @@ def json_lines(records: Iterable[AuditRecordView]) -> Iterator[str]:
 def _cell(value: Any) -> Any:
     if isinstance(value, datetime):
         return written(value)
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else shown(value)

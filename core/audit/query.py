@@ -178,6 +178,20 @@ class AuditRow:
     query_text: str | None = None
 
 
+def stored_data(text: Any) -> dict[str, Any]:
+    """The object that a JSON column holds. What is none was put there by somebody, and is shown as what it is."""
+    try:
+        data = json.loads(text)
+    except (ValueError, TypeError):
+        data = None
+    return data if isinstance(data, dict) else {"unreadable": shown(text)}
+
+
+def shown(value: Any) -> Any:
+    """``value`` as text where it is bytes, which no column of ours holds."""
+    return f"bytes {value.hex()}" if isinstance(value, bytes) else value
+
+
 @dataclass(frozen=True, slots=True)
 class AuditRecordView:
     """One record whole. ``columns``: every column of the row as stored, in the table's order, chain and hashes too."""
@@ -186,9 +200,10 @@ class AuditRecordView:
     columns: Mapping[str, Any]
 
     def json(self, name: str) -> Any:
-        """The data of a JSON column (``agent_result``, ``raw_result``, ``details``); None where nothing is stored."""
+        """The data of a JSON column (``agent_result``, ``raw_result``, ``details``); None where nothing is stored,
+        ``{"unreadable": …}`` where somebody put something else there."""
         text = self.columns.get(name)
-        return None if text is None else json.loads(text)
+        return None if text is None else stored_data(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -77,8 +77,13 @@ def trace_rows(
 
 def trace_hash(rows: TraceRows) -> str:
     """Over the trace and its candidates, in the order of their key."""
-    order = sorted(rows.candidates, key=lambda row: (row["attempt"], row["chunk_id"], row["retriever"]))
+    order = sorted(rows.candidates, key=_key)
     return hashlib.sha256((rows_hash([rows.trace]) + rows_hash(order)).encode()).hexdigest()
+
+
+def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """As text also where somebody put something else."""
+    return str(row["attempt"]), str(row["chunk_id"]), str(row["retriever"])
 
 
 def stored_json(value: Any, secrets: tuple[str, ...]) -> tuple[str, bool]:

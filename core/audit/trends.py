@@ -156,7 +156,9 @@ def _bucket(start: datetime, end: datetime, counts: Sequence[Counts], rows: Sequ
 
 
 def _values(rows: Sequence[Mapping[str, Any]], name: str) -> list[float]:
-    return [value for row in rows if (value := row[name]) is not None]
+    """What is a number: a row that somebody changed may hold anything."""
+    found = (row[name] for row in rows)
+    return [value for value in found if isinstance(value, int | float) and math.isfinite(value)]
 
 
 def _mean(values: Sequence[float]) -> float | None:

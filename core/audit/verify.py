@@ -71,7 +71,7 @@ def verify(ledger: Ledger, *, deep: bool = True, progress: Callable[[int], None]
     heads = {head.writer: head for head in ledger.heads()}
     pruned = [r for r in ledger.pruned() if backed(r, ledger.record(r.invocation_id))]
     state = _State(ledger, deep, progress)
-    for writer in sorted({*heads, *ledger.writers()}):
+    for writer in sorted({*heads, *ledger.writers()}, key=str):
         if writer in heads:
             _Chain(state, heads[writer], [r for r in pruned if r.writer == writer]).check()
         else:
@@ -84,7 +84,7 @@ def verify(ledger: Ledger, *, deep: bool = True, progress: Callable[[int], None]
         rows=state.rows,
         findings=tuple(state.findings),
         count=state.count,
-        heads=tuple(heads[name] for name in sorted(heads)),
+        heads=tuple(heads[name] for name in sorted(heads, key=str)),
         pruned=sum(r.last_seq - r.first_seq + 1 for r in pruned),
         keyed=bool(ledger.hasher.key_id),
     )
@@ -103,7 +103,7 @@ class _State:
         self.count += 1
         if len(self.findings) < MOST:
             named = None if row is None else str(row["invocation_id"])
-            self.findings.append(Finding(kind, writer, first, last, what, named))
+            self.findings.append(Finding(kind, str(writer), first, last, what, named))
 
     def orphan(self, part: str, name: str) -> None:
         self.count += 1
@@ -121,7 +121,7 @@ def _without_head(state: _State, writer: str) -> None:
     for batch in state.ledger.rows(writer):
         for row in batch:
             what = "no chain of this name was ever begun, or its head was removed"
-            state.found(Kind.INSERTED, writer, row["seq"], row["seq"], what, row)
+            state.found(Kind.INSERTED, writer, _number(row), _number(row), what, row)
         state.done(len(batch))
 
 
@@ -159,6 +159,9 @@ class _Chain:
 
     def _row(self, row: Row, following: Row | None) -> None:
         seq, found = row["seq"], self._state.found
+        if type(seq) is not int:
+            found(Kind.CHANGED, self._writer, 0, 0, f"its number is {seq!r:.40}", row)
+            return
         if seq < self._next or seq > self._head.seq:
             where = "behind the end of the chain" if seq > self._head.seq else "where the chain has no such row"
             found(Kind.INSERTED, self._writer, seq, seq, where, row)
@@ -236,6 +239,11 @@ class _Chain:
             return
         kind = Kind.REMOVED if found is None else Kind.INSERTED if wanted is None else Kind.CHANGED
         self._state.found(kind, self._writer, row["seq"], row["seq"], f"its {name}", row)
+
+
+def _number(row: Row) -> int:
+    seq = row["seq"]
+    return seq if type(seq) is int else 0
 
 
 def _with_next(rows: Iterable[Row]) -> Iterator[tuple[Row, Row | None]]:

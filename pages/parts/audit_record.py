@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pandas as pd
 import streamlit as st
 
 from core.audit.columns import TIMES
-from core.audit.query import AuditFilter, AuditRecordView, AuditRow, Neighbours
+from core.audit.query import AuditFilter, AuditRecordView, AuditRow, Neighbours, shown
 from core.errors import NotFound
 from pages.parts import audit_list, facts, frame, reading, services
 from pages.parts.numbers import NONE, count, moment, ms, score
@@ -156,7 +156,7 @@ def times_table(row: AuditRow) -> pd.DataFrame:
 def _given(view: AuditRecordView, page: str) -> None:
     """What the agent got, as stored: whole, or as hashes and lengths, or not at all."""
     st.caption("What the agent was given, as stored")
-    data = _data(view, "agent_result")
+    data = view.json("agent_result")
     if data is None:
         st.text(visible(f"Not stored: the content of this record is {view.row.content or NONE}.", 200))
     else:
@@ -164,17 +164,9 @@ def _given(view: AuditRecordView, page: str) -> None:
     del page
 
 
-def _data(view: AuditRecordView, name: str) -> Any:
-    """The data of a JSON column, or its text where it does not parse (it was tampered with)."""
-    try:
-        return view.json(name)
-    except ValueError:
-        return view.columns.get(name)
-
-
 def raw_json(view: AuditRecordView) -> str:
     """Every column under its own name, JSON columns as data, the chain's columns first."""
-    parsed = {name: _data(view, name) for name in ("agent_result", "raw_result", "details") if name in view.columns}
-    whole = {**view.columns, **parsed}
+    parsed = {name: view.json(name) for name in ("agent_result", "raw_result", "details") if name in view.columns}
+    whole = {name: shown(value) for name, value in {**view.columns, **parsed}.items()}
     first = {name: whole.pop(name) for name in CHAIN if name in whole}
     return reading.json_text({**first, **whole})

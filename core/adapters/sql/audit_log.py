@@ -192,19 +192,19 @@ _KNOWN: Final = frozenset(_NAMES)
 
 
 def _facets(rows: Sequence[Row[*tuple[Any, ...]]]) -> Facets:
-    def of(name: str) -> set[Any]:
-        return {value for row in rows if (value := row._mapping[name]) not in {None, ""}}
+    def of(name: str, kind: type = str) -> tuple[Any, ...]:
+        """Values of the column's own type: a row that somebody changed may hold others."""
+        return tuple(sorted({v for row in rows if isinstance(v := row._mapping[name], kind) and v != ""}))
 
-    scopes = {scope for listed in of("kb_scope") for scope in listed.split(",")}
     return Facets(
-        status=tuple(sorted(of("status"))),
-        error=tuple(sorted(of("error_class"))),
-        tool=tuple(sorted(of("tool_name"))),
-        origin=tuple(sorted(of("origin"))),
-        scope=tuple(sorted(scopes)),
-        language=tuple(sorted(of("language"))),
-        generation=tuple(sorted(of("generation"))),
-        model=tuple(sorted(of("embedding_profile"))),
-        reranker=tuple(sorted(of("reranker_model"))),
+        status=of("status"),
+        error=of("error_class"),
+        tool=of("tool_name"),
+        origin=of("origin"),
+        scope=tuple(sorted({scope for listed in of("kb_scope") for scope in listed.split(",")})),
+        language=of("language"),
+        generation=of("generation", int),
+        model=of("embedding_profile"),
+        reranker=of("reranker_model"),
         rows=sum(row._mapping["rows"] for row in rows),
     )

@@ -6,6 +6,7 @@ read, drawn by a hash of the row number so that no rhythm of the numbers (two wr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -67,7 +68,7 @@ def _counts(connection: Connection, where: AuditFilter, width: timedelta) -> lis
     for row in connection.execute(_violations(connection, where, stretch)):
         found.setdefault(row.stretch, {})["scope_violations"] = row.violations
     return [
-        Counts(at, **{name: int(value) for name, value in sums.items() if name != "stretch"})
+        Counts(at, **{name: _whole(value) for name, value in sums.items() if name != "stretch"})
         for text, sums in found.items()
         if (at := _moment(text))
     ]
@@ -97,6 +98,11 @@ def _stretch(connection: Connection, width: timedelta) -> ColumnElement[str]:
     if connection.dialect.name == "sqlite":
         return func.substr(type_coerce(_C.created_at, String), 1, _PREFIX[width])
     return func.left(func.date_format(_C.created_at, "%Y-%m-%dT%H:%i"), _PREFIX[width])
+
+
+def _whole(total: Any) -> int:
+    """0 where somebody's values add up to no number."""
+    return int(total) if math.isfinite(total) else 0
 
 
 def _moment(text: str) -> datetime:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Boolean, Connection, CursorResult, Dialect, Executable, Table
+from sqlalchemy import Connection, CursorResult, Dialect, Executable, Table
 
+from core.adapters.sql.types import Flag
 from core.audit.entry import columns
 from core.errors import BadInput
 
@@ -72,6 +73,6 @@ def _processors(dialect: Dialect, table: Table, names: tuple[str, ...]) -> tuple
     found = {
         name: kind.dialect_impl(dialect).bind_processor(dialect)
         for name, kind in kinds.items()
-        if not isinstance(kind, Boolean)
+        if not isinstance(kind, Flag)
     }
     return tuple((name, process) for name, process in found.items() if process is not None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -15,6 +14,7 @@ from core.adapters.sql.engine import Database
 from core.adapters.sql.failures import duplicate
 from core.adapters.sql.tables import CANDIDATE_TRACE, EVENT, QUERY_TRACE
 from core.audit.entry import TraceRows
+from core.audit.query import stored_data
 from core.audit.record import status_of
 from core.audit.redaction import Content, redact_result
 from core.audit.trace_rows import trace_rows
@@ -136,4 +136,4 @@ def _summary(row: Row[Any]) -> TraceSummary:
 
 def _event(row: Row[Any]) -> DiagnosisEvent:
     data: dict[str, Any] = dict(row._mapping)
-    return DiagnosisEvent(**data | {"attributes": json.loads(row.attributes)})
+    return DiagnosisEvent(**data | {"attributes": stored_data(row.attributes)})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Dialect, Integer, LargeBinary, String, Text
+from sqlalchemy import BigInteger, Boolean, Dialect, Integer, LargeBinary, String, Text
 from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
@@ -39,8 +40,22 @@ class UtcDateTime(TypeDecorator[datetime]):
                 return datetime.fromisoformat(value)  # a tenth of the time of strptime
             except ValueError:
                 return UNREADABLE
-        moment: datetime = value.replace(tzinfo=UTC)
-        return moment
+        return value.replace(tzinfo=UTC) if isinstance(value, datetime) else UNREADABLE
+
+
+class Flag(TypeDecorator[bool]):
+    """A boolean; a value that is neither 0 nor 1 comes as it is: somebody put it there, and the row fits no hash."""
+
+    impl = Boolean
+    cache_ok = True
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
+        del dialect, coltype
+        return _flag
+
+
+def _flag(value: Any) -> Any:
+    return bool(value) if type(value) is int and value in (0, 1) else value
 
 
 def utc(value: datetime) -> datetime:

@@ -1,5 +1,8 @@
 """Somebody with access to the database changes the record; verification says what."""
 
+import itertools
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -52,13 +55,53 @@ def test_a_record_that_was_emptied_leaves_what_belonged_to_it(database: Database
     assert "without a record" in str(report.findings[0])
 
 
-def test_values_of_no_type_of_ours_are_changes_and_no_crash(tmp_path: Path) -> None:
+STRANGE = [
+    "'abc'",
+    "x'ff00'",
+    "9e999",
+    "-9e999",
+    "-1",
+    "1.5",
+    "''",
+    "NULL",
+    "9223372036854775807",
+    "'2026-01-01T00:00:00Z'",
+]
+PLACES = [
+    (INVOCATION, "seq = 2"),
+    (EVENT, "id = 3"),
+    (QUERY_TRACE, "rowid = 2"),
+    (CANDIDATE_TRACE, "rowid = 2"),
+    (WRITER, "1"),
+]
+FREE = {
+    ("tool_invocation", "id"),
+    ("diagnosis_event", "id"),
+    ("audit_writer", "created_at"),
+    ("audit_writer", "changed_at"),
+}
+
+
+@pytest.mark.parametrize(("table", "place"), PLACES, ids=lambda value: getattr(value, "name", ""))
+def test_whatever_is_put_into_any_column_is_a_finding_and_no_crash(tmp_path: Path, table: sa.Table, place: str) -> None:
     database = connect(f"sqlite:///{tmp_path}/a.sqlite3")
     upgrade(database)
-    ledger = filled(database, 4)
-    tamper(database, sa.text("UPDATE tool_invocation SET created_at = 'garbage' WHERE seq = 2"))
-    tamper(database, sa.text("UPDATE tool_invocation SET details = x'ff00' WHERE seq = 3"))
-    assert check(ledger) == {("changed", 2, 2), ("changed", 3, 3)}
+    ledger = filled(database, 3)
+    names = [column.name for column in table.columns if (table.name, column.name) not in FREE]
+    with closing(sqlite3.connect(tmp_path / "a.sqlite3", isolation_level=None)) as raw:
+        row, *kept = raw.execute(f"SELECT rowid, * FROM {table.name} WHERE {place}").fetchone()
+        marks = ", ".join("?" * len(kept))
+        for name, value in itertools.product(names, STRANGE):
+            change = f"UPDATE {table.name} SET {name} = {value} WHERE rowid = {row} AND {name} IS NOT {value}"
+            try:
+                changed = raw.execute(change).rowcount
+            except sqlite3.IntegrityError:
+                continue
+            assert changed == 0 or not verify(ledger).ok, change
+            raw.execute(f"DELETE FROM {table.name} WHERE rowid = {row}")
+            raw.execute(f"INSERT INTO {table.name} VALUES ({marks})", kept)
+            row = raw.execute("SELECT last_insert_rowid()").fetchone()[0]
+        assert verify(ledger).ok
     database.close()
 
 

@@ -85,8 +85,6 @@ def test_the_hash_of_rows_knows_their_order_their_columns_and_their_absence() ->
 def test_what_is_no_plain_value_is_no_part_of_a_record() -> None:
     with pytest.raises(TypeError):
         canonical({"a": object()})
-    with pytest.raises(ValueError):
-        canonical({"a": float("nan")})
 
 
 numbers = st.floats(allow_nan=False, allow_infinity=False) | st.integers() | st.sampled_from([1e-4, 9.9e-5, 1e16, -0.0])
@@ -105,8 +103,7 @@ def test_rows_are_hashed_as_standard_json_of_their_columns(rows: list[dict[str, 
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_a_number_that_is_none_has_no_hash_of_a_null(value: float) -> None:
-    with pytest.raises(ValueError, match="JSON compliant"):
-        rows_hash([{"a": value}, {"a": 1.0}])
-    with pytest.raises(ValueError, match="JSON compliant"):
-        Hasher().row({"a": value})
+def test_a_number_that_is_none_has_no_hash_of_any_other_value(value: float) -> None:
+    for other in (None, 0.0, 1.7e308, "Infinity", "NaN"):
+        assert rows_hash([{"a": value}, {"a": 1.0}]) != rows_hash([{"a": other}, {"a": 1.0}])
+        assert Hasher().row({"a": value}) != Hasher().row({"a": other})

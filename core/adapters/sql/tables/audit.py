@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     Column,
     Double,
     Index,
@@ -18,14 +17,14 @@ from sqlalchemy import (
 )
 
 from core.adapters.sql.tables.base import HASH, chars, table
-from core.adapters.sql.types import UtcDateTime, big_id, long_text
+from core.adapters.sql.types import Flag, UtcDateTime, big_id, long_text
 from core.audit.columns import INVOCATION_CHARS, TIMES
 
 _REQUIRED: Final = {"invocation_id", "tool_name", "origin", "status", "evidence_status", "language", "content"}
 
 
 def _flag(name: str) -> Column[Any]:
-    return Column(name, Boolean, nullable=False)
+    return Column(name, Flag, nullable=False)
 
 
 def _count(name: str) -> Column[Any]:
@@ -69,7 +68,7 @@ INVOCATION: Final[Table] = table(
     _count("reranker_documents"),
     _count("context_tokens"),
     _count("trace_bytes"),
-    Column("embedding_cache_hit", Boolean, nullable=True),
+    Column("embedding_cache_hit", Flag, nullable=True),
     chars("trace_sha256", HASH, null=True),
     chars("events_sha256", HASH, null=True),
     Column("search_text", long_text(), nullable=False),

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Integer, PrimaryKeyConstraint, Table
+from sqlalchemy import BigInteger, Column, Double, Index, Integer, PrimaryKeyConstraint, Table
 
 from core.adapters.sql.tables.base import HASH, chars, table
-from core.adapters.sql.types import UtcDateTime, big_id, long_text
+from core.adapters.sql.types import Flag, UtcDateTime, big_id, long_text
 from core.audit.columns import KEY_CHARS
 
 QUERY_TRACE: Final[Table] = table(
@@ -41,7 +41,7 @@ QUERY_TRACE: Final[Table] = table(
     Column("generation", Integer, nullable=True),
     chars("content", 16),
     Column("query_chars", Integer, nullable=False),
-    Column("cut", Boolean, nullable=False),
+    Column("cut", Flag, nullable=False),
     Column("trace_json", long_text(), nullable=False),
     PrimaryKeyConstraint("trace_id", name="pk_rag_query_trace"),
     Index("idx_tenant_time", "tenant_id", "created_at"),
@@ -66,7 +66,7 @@ CANDIDATE_TRACE: Final[Table] = table(
     Column("rerank_rank", Integer, nullable=True),
     Column("rerank_score", Double, nullable=True),
     Column("context_rank", Integer, nullable=True),
-    Column("selected", Boolean, nullable=False),
+    Column("selected", Flag, nullable=False),
     chars("drop_reason", 64, null=True),
     Column("metadata_json", long_text(), nullable=True),
     PrimaryKeyConstraint("trace_id", "attempt", "chunk_id", "retriever", name="pk_rag_candidate_trace"),
@@ -122,7 +122,7 @@ EVAL_CASE: Final[Table] = table(
     chars("run_id", 64),
     chars("case_id", 255),
     chars("status", 32),
-    Column("passed", Boolean, nullable=True),
+    Column("passed", Flag, nullable=True),
     chars("hit_level", 32, null=True),
     Column("first_rank", Integer, nullable=True),
     chars("primary_failure", 64, null=True),
