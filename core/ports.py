@@ -148,6 +148,10 @@ class IndexAdmin(Protocol):
 
 class Embedder(Protocol):
     @property
+    def loads_here(self) -> bool:
+        """Whether the model is loaded into this process, so that its first answer takes the time of loading."""
+
+    @property
     def profile(self) -> EmbeddingProfile: ...
 
     def embed_query(self, text: str, *, timeout: float) -> Any:

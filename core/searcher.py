@@ -73,8 +73,7 @@ class Searcher:
         profile_id = generation.profile.profile_id
         known = self.vectors.get(profile_id, query)
         warm, slow = self._is_warm(generation, knobs.mode), settings.retrieval.warming_timeout
-        # an endpoint has loaded its model already: only one that lives in this process is given time to
-        embeds_slowly = not warm and settings.embedding.provider != "openai"
+        embeds_slowly = not warm and self.embedder.loads_here
         search = Search(
             query=query,
             generation=generation,

@@ -14,6 +14,8 @@ from core.model import EmbeddingProfile
 class HashEmbedder:
     """Bag of character bigrams hashed into ``dimension`` buckets: deterministic, near texts come out near."""
 
+    loads_here = True
+
     def __init__(self, dimension: int = 64, name: str = "hash") -> None:
         self._profile = EmbeddingProfile(
             profile_id=f"test/{name}/{dimension}",

@@ -91,6 +91,7 @@ class AxisEmbedder:
     vector: Any = None
     calls: list[str] = field(default_factory=list)
     profile: EmbeddingProfile = PROFILE
+    loads_here: bool = True
 
     def embed_query(self, text: str, *, timeout: float) -> Any:
         del timeout

@@ -201,15 +201,12 @@ def test_a_cold_store_is_given_the_time_of_warming_up_and_a_warm_one_is_not() ->
     assert given[1] <= 2.0
 
 
-@pytest.mark.parametrize(("provider", "most"), [("openai", 3.0), ("e5", 30.0)])
-def test_only_a_model_of_this_process_is_given_time_to_load(provider: str, most: float) -> None:
+@pytest.mark.parametrize(("loads_here", "most"), [(False, 3.0), (True, 30.0)])
+def test_only_a_model_of_this_process_is_given_time_to_load(loads_here: bool, most: float) -> None:
     given: list[float] = []
-    endpoint = {"base_url": "http://127.0.0.1:9/v1", "model": "m"} if provider == "openai" else {}
-    setup = pool_world(
-        warm=False,
-        retrieval={"warming_timeout": 30.0, "lookup_timeout": 8.0},
-        embedding={"provider": provider, "timeout": 3.0, **endpoint},
-    )
+    retrieval = {"warming_timeout": 30.0, "lookup_timeout": 8.0}
+    setup = pool_world(warm=False, retrieval=retrieval, embedding={"timeout": 3.0})
+    setup.embedder.loads_here = loads_here
     embed = setup.embedder.embed_query
 
     def watched(text: str, *, timeout: float) -> Any:

@@ -24,6 +24,8 @@ class EndpointEmbedder:
     distinguish the two by it instead of by a prefix.
     """
 
+    loads_here = False
+
     def __init__(
         self,
         base_url: str,

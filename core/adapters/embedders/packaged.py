@@ -47,6 +47,8 @@ USE_PROFILE: Final = EmbeddingProfile(
 class _Packaged:
     """Two handles of one model, each behind a lock: a rebuild's batches never make a query wait for their end."""
 
+    loads_here = True
+
     def __init__(self, profile: EmbeddingProfile, make: Callable[[], Any]) -> None:
         self._profile = profile
         self._make = make

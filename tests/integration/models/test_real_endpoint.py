@@ -48,6 +48,7 @@ def test_the_endpoint_gives_the_vectors_of_the_packaged_model(endpoint: str, req
     request.addfinalizer(remote.close)
     local = E5Embedder()
     assert remote.profile.dimension == 384
+    assert (local.loads_here, remote.loads_here) == (True, False)
     np.testing.assert_allclose(
         remote.embed_query("消费延迟 consumer lag", timeout=30),
         local.embed_query("消费延迟 consumer lag", timeout=30),
