@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final, TypeVar
@@ -22,6 +23,7 @@ from core.audit.query import (
     Facets,
     Neighbours,
     Trends,
+    shown,
 )
 from core.errors import BadInput, NotFound
 from core.stores import Cursor
@@ -177,18 +179,29 @@ def _named(connection: Connection, ids: Sequence[int]) -> Mapping[int, str]:
 
 
 def _row(row: Row[*tuple[Any, ...]], *, listed: bool = False) -> AuditRow:
-    data = {name: value for name, value in row._mapping.items() if name in _KNOWN}
+    data = {name: _sound(name, value) for name, value in row._mapping.items() if name in _KNOWN}
     text = data["query_text"]
     if listed and text is not None and len(text) > LISTED_CHARS:
         data["query_text"] = text[:LISTED_CHARS] + "…"
     return AuditRow(**data)
 
 
+def _sound(name: str, value: Any) -> Any:
+    """``value``, or where somebody put one of another type: its text, no number, true. The record as it is stored
+    (``AuditRecordView.columns``) and the verification show what stands there."""
+    kind, default = _KNOWN[name]
+    if value is None or (type(value) is kind and (kind is not float or math.isfinite(value))):
+        return value
+    if kind is str:
+        return str(shown(value))
+    return bool(value) if kind is bool else default
+
+
 def _record(row: Row[*tuple[Any, ...]]) -> AuditRecordView:
     return AuditRecordView(_row(row), {name: value for name, value in row._mapping.items() if name != "_place"})
 
 
-_KNOWN: Final = frozenset(_NAMES)
+_KNOWN: Final = {f.name: (_C[f.name].type.python_type, None if f.default is None else 0) for f in fields(AuditRow)}
 
 
 def _facets(rows: Sequence[Row[*tuple[Any, ...]]]) -> Facets:

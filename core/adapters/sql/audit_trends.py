@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, String, case, func, select, type_coerce
+from sqlalchemy import ColumnElement, Connection, String, case, func, select, true, type_coerce
 
 from core.adapters.sql.audit_places import places
 from core.adapters.sql.audit_where import LIST, Path, matching, path_of
@@ -35,7 +35,7 @@ _COUNTED: Final[Mapping[str, ColumnElement[bool]]] = {
     "retries": _C.retries > 0,
     "zero_results": _C.evidence_status == EvidenceStatus.NO_EVIDENCE.value,
     "fallbacks": _C.fallback_reason.is_not(None),
-    "degraded": _C.degraded.is_(True),
+    "degraded": _C.degraded.is_(true()),
     "precise": _C.relevance_level == RelevanceLevel.PRECISE.value,
     "reference": _C.relevance_level == RelevanceLevel.REFERENCE.value,
 }

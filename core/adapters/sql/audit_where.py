@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal
+from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, true
 from sqlalchemy.sql.elements import UnaryExpression
 from sqlalchemy.sql.operators import custom_op
 
@@ -28,9 +28,9 @@ _ONLY: Final[Mapping[Only, ColumnElement[bool]]] = {
     Only.SCOPE_VIOLATION: _C.scope_violations > 0,
     Only.STALE: _C.stale_count > 0,
     Only.BUDGET_DROP: _C.pack_dropped > 0,
-    Only.TRUNCATED: _C.truncated.is_(True),
-    Only.WHAT_IF: _C.what_if.is_(True),
-    Only.CUT: _C.cut.is_(True),
+    Only.TRUNCATED: _C.truncated.is_(true()),
+    Only.WHAT_IF: _C.what_if.is_(true()),
+    Only.CUT: _C.cut.is_(true()),
 }
 _EQUAL: Final = {
     "status": "status",

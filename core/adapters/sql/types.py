@@ -20,6 +20,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
     impl = String(27)
     cache_ok = True
+    python_type = datetime
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
         return dialect.type_descriptor(String(27) if dialect.name == "sqlite" else mysql.DATETIME(fsp=6))
@@ -48,6 +49,7 @@ class Flag(TypeDecorator[bool]):
 
     impl = Boolean
     cache_ok = True
+    python_type = bool
 
     def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:
         del dialect, coltype

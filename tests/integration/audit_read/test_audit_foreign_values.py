@@ -89,3 +89,16 @@ def test_json_that_is_none_is_shown_as_what_it_is(recorded: tuple[Database, Path
     lines = "".join(export(log, AuditFilter(), Format.JSONL)).splitlines()
     assert len(lines) == 3
     assert '"details":{"unreadable":"no json"}' in lines[1]
+
+
+def test_a_listed_row_has_values_of_its_columns_types(recorded: tuple[Database, Path]) -> None:
+    database, file = recorded
+    with closing(sqlite3.connect(file)) as raw:
+        raw.execute(
+            "UPDATE tool_invocation SET total_ms = 'abc', dense_ms = 9e999, query_chars = 'abc', generation = 1.5, "
+            "found = 'abc', status = x'ff00' WHERE seq = 2"
+        )
+        raw.commit()
+    row = SqlAuditLog(database).page().rows[1]
+    assert (row.total_ms, row.dense_ms, row.query_chars, row.generation) == (None, None, 0, None)
+    assert (row.found, row.status) == (True, "bytes ff00")
