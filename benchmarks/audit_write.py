@@ -34,7 +34,7 @@ from core.lookup import LookupService
 from core.model import EmbeddingProfile
 from core.ports import AuditReceipt, AuditRecord, Snapshot
 
-PAIRS: Final = 300
+PAIRS: Final = 800
 SERVER: Final = os.environ.get("RAG_TEST_MARIADB_URL", "mysql+pymysql://root@127.0.0.1:3306").rstrip("/")
 GOALS: Final = {"SQLite": 3.0, "MariaDB": 6.0}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from core.audit.events import events
 from core.audit.language import language
 from core.audit.redaction import Content, described, masked, redact_answer, redact_result, text_hash
 from core.audit.trace_rows import stored_json, trace_hash, trace_rows
+from core.codec import to_json
 from core.model import AttemptTrace, Candidate, DropReason, LookupResult, Origin, RetrievalTrace, StageStatus
 from core.ports import AuditRecord
 
@@ -292,8 +292,8 @@ def _settings(record: AuditRecord) -> dict[str, Any] | None:
     fingerprint = record.result.retrieval_trace.fingerprint
     if not fingerprint:
         return None
-    text = json.dumps(record.settings_snapshot, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str)
-    return {"fingerprint": cut(fingerprint, 64), "settings": clean(text), "created_at": record.created_at}
+    text = to_json(dict(record.settings_snapshot))
+    return {"fingerprint": cut(fingerprint, 64), "settings": text, "created_at": record.created_at}
 
 
 def _console_query(record: AuditRecord, secrets: tuple[str, ...]) -> dict[str, Any] | None:

@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Final
 
 from core.codec import to_data
@@ -177,6 +178,7 @@ def _evidence(piece: Evidence) -> Evidence:
     return replace(piece, title="", breadcrumb="", content="", hit_reasons=_kinds(piece.hit_reasons))
 
 
+@lru_cache(maxsize=256)
 def _kinds(reasons: tuple[str, ...]) -> tuple[str, ...]:
     """``alias:OOM→OutOfMemory`` names words of the query: its kind is what may stay."""
     if not any(":" in reason for reason in reasons):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Final
 
 from core.audit.bounds import bounded_json, clean, cut, number, whole
@@ -23,6 +24,7 @@ BM25: Final = Branch.BM25.value
 FUSED: Final = "fused"
 """``retriever`` of a candidate whose branch is unknown (fused by the store, without probes)."""
 _LARGEST: Final = 2**63 - 1
+_KEY: Final = itemgetter("attempt", "chunk_id", "retriever")
 _DROPS: Final = {reason: reason.value for reason in DropReason}
 
 
@@ -77,13 +79,11 @@ def trace_rows(
 
 def trace_hash(rows: TraceRows) -> str:
     """Over the trace and its candidates, in the order of their key."""
-    order = sorted(rows.candidates, key=_key)
+    try:
+        order = sorted(rows.candidates, key=_KEY)
+    except TypeError:  # somebody put something else there
+        order = sorted(rows.candidates, key=lambda row: str(_KEY(row)))
     return hashlib.sha256((rows_hash([rows.trace]) + rows_hash(order)).encode()).hexdigest()
-
-
-def _key(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """As text also where somebody put something else."""
-    return str(row["attempt"]), str(row["chunk_id"]), str(row["retriever"])
 
 
 def stored_json(value: Any, secrets: tuple[str, ...]) -> tuple[str, bool]:
