@@ -87,18 +87,17 @@ def tokens(text: str) -> tuple[str, ...]:
 
     Text with a letter or a digit has at least one token: function words are left out only where others remain.
     """
-    found = tuple(_tokens(_simplified(normalize(text))))
-    return tuple(token for token in found if token not in _STOP) or found
+    return tuple(_telling(text))
 
 
 def search_text(text: str) -> str:
     """``tokens`` joined by single spaces: what stands in the store's ``search_text`` and what BM25 is asked."""
-    return " ".join(tokens(text))
+    return " ".join(_telling(text))
 
 
 def has_tokens(text: str) -> bool:
     """Whether there is anything to search for: symbols, emoji and blanks alone are nothing."""
-    return bool(_SURELY_TOKEN.search(text)) or next(_tokens(normalize(text)), None) is not None
+    return bool(_SURELY_TOKEN.search(text)) or bool(_tokens(normalize(text)))
 
 
 def bigrams(text: str) -> frozenset[str]:
@@ -160,24 +159,32 @@ def _converter() -> Any:
     return opencc_jieba_pyo3.OpenCC("t2s")
 
 
-def _tokens(text: str) -> Iterator[str]:
+def _telling(text: str) -> list[str]:
+    found = _tokens(_simplified(normalize(text)))
+    return [token for token in found if token not in _STOP] or found
+
+
+def _tokens(text: str) -> list[str]:
+    found: list[str] = []
     for match in _RUN.finditer(text):
         run, kind = match[0], match.lastgroup
         if kind == "han":
-            yield from _chinese(run)
+            found += _chinese(run)
         elif kind == "code":
-            yield from _code(run) if len(run) > _MAX_TOKEN else _known_code(run)
+            found += _code(run) if len(run) > _MAX_TOKEN else _known_code(run)
         else:
             word = _NOT_ALNUM.sub("", run.lower())
             if word:
-                yield word[:_MAX_TOKEN]
+                found.append(word[:_MAX_TOKEN])
+    return found
 
 
-def _chinese(run: str) -> Iterator[str]:
-    for word in rjieba.cut_for_search(run):
-        token = word if word.isalpha() else _NOT_ALNUM.sub("", word)
-        if token:
-            yield token[:_MAX_TOKEN]
+def _chinese(run: str) -> list[str]:
+    words: list[str] = rjieba.cut_for_search(run)
+    if len(run) <= _MAX_TOKEN and run.isalpha():
+        return words
+    letters = (word if word.isalpha() else _NOT_ALNUM.sub("", word) for word in words)
+    return [word[:_MAX_TOKEN] for word in letters if word]
 
 
 @lru_cache(maxsize=65_536)
