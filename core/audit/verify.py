@@ -54,7 +54,8 @@ class Finding:
 @dataclass(frozen=True, slots=True)
 class ChainReport:
     """``findings``: the first thousand of ``count``. ``heads``, noted elsewhere, prove later that the database was not
-    set back to an older copy. ``pruned`` rows were removed on purpose."""
+    set back to an older copy. ``pruned`` rows were removed on purpose. ``keyed``: there is a key now; ``unkeyed`` of the
+    ``rows`` are chained without one."""
 
     ok: bool
     rows: int
@@ -63,6 +64,7 @@ class ChainReport:
     heads: tuple[Head, ...]
     pruned: int = 0
     keyed: bool = False
+    unkeyed: int = 0
 
 
 def verify(ledger: Ledger, *, deep: bool = True, progress: Callable[[int], None] | None = None) -> ChainReport:
@@ -87,6 +89,7 @@ def verify(ledger: Ledger, *, deep: bool = True, progress: Callable[[int], None]
         heads=tuple(heads[name] for name in sorted(heads, key=str)),
         pruned=sum(r.last_seq - r.first_seq + 1 for r in pruned),
         keyed=bool(ledger.hasher.key_id),
+        unkeyed=state.unkeyed,
     )
 
 
@@ -96,6 +99,7 @@ class _State:
     deep: bool
     progress: Callable[[int], None] | None
     rows: int = 0
+    unkeyed: int = 0
     count: int = 0
     findings: list[Finding] = field(default_factory=list)
 
@@ -154,6 +158,7 @@ class _Chain:
             if len(self._sound) >= AT_ONCE:
                 self._attached()
             self._state.done(1)
+            self._state.unkeyed += not self._head.key_id
         self._attached()
         self._gap(head.seq + 1)
 

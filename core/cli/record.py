@@ -189,7 +189,10 @@ def _report(report: ChainReport, waiting: int) -> str:
     lines = [str(finding) for finding in report.findings]
     if report.count > len(lines):
         lines.append(f"and {report.count - len(lines)} more")
-    kept = "with a key" if report.keyed else "without a key: whoever can write to the database could write it anew"
+    exposed = "without a key: whoever can write to the database could write it anew"
+    kept = "with a key" if report.keyed else exposed
+    if report.keyed and report.unkeyed:
+        kept += f", {report.unkeyed} of them from before {exposed}"
     pruned = f", {report.pruned} pruned on purpose" if report.pruned else ""
     lines.append(f"{report.rows} rows{pruned}, chained {kept}" + (f"; {waiting} wait in the outbox" if waiting else ""))
     lines += [f"head of {head.writer}: row {head.seq}, {head.row_hash}" for head in report.heads]

@@ -89,13 +89,13 @@ def _pressed(page: str) -> None:
 
 
 def _report(report: ChainReport, page: str, when: str) -> None:
-    words = f"{count(report.rows)} rows, {count(report.pruned)} pruned"
+    words = f"{counted(report.rows, 'row')} read, {count(report.pruned)} pruned"
     if report.ok:
         st.success(f"The record is whole: {words}", icon=":material/verified:")
     else:
-        said = f"The record is not as it was written: {counted(report.count, 'finding')} in {words}"
+        said = f"The record is not as it was written: {counted(report.count, 'finding')}, {words}"
         st.error(said, icon=":material/gpp_bad:")
-    st.caption(f"{when} · {key_words(report.keyed)}")
+    st.caption(f"{when} · {key_words(report.keyed, report.unkeyed)}")
     if report.findings:
         if report.count > len(report.findings):
             st.caption(f"The first {count(len(report.findings))} are listed.")
@@ -116,10 +116,11 @@ def _report(report: ChainReport, page: str, when: str) -> None:
     st.dataframe(head_table(report.heads), hide_index=True, key=f"{page}.heads")
 
 
-def key_words(keyed: bool) -> str:
-    """What the kind of hashes can and cannot show."""
+def key_words(keyed: bool, unkeyed: int = 0) -> str:
+    """What the kind of hashes can and cannot show. ``unkeyed``: rows from before there was a key."""
     if keyed:
-        return "Hashes are keyed (audit.hmac_key): nobody without the key can write a row that fits."
+        words = "Hashes are keyed (audit.hmac_key): nobody without the key can write a row that fits."
+        return f"{words} {counted(unkeyed, 'row')} from before it have no key." if unkeyed else words
     return (
         "Hashes have no key: whoever can write to the database can also compute a whole new chain. "
         "Set audit.hmac_key to prevent that."

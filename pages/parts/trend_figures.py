@@ -20,6 +20,7 @@ from pages.parts.numbers import count, finite, score, share
 LABELS: Final = 8
 HEIGHT: Final = 230
 SMALL: Final = 140
+WHOLE_TICKS: Final = 6
 MARKED: Final = 40
 """Up to so many points each has a mark; more of them are a line only."""
 _FORMATS: Final[Mapping[Bucket, str]] = {
@@ -120,7 +121,11 @@ def bars(trends: Trends, series: Sequence[Series], *, dark: bool) -> go.Figure:
             hoverinfo="text",
         )
     figure.update_layout(barmode="stack", bargap=0.12)
-    return _framed(figure, labels, dark)
+    framed = _framed(figure, labels, dark)
+    highest = max(
+        (sum(v or 0 for v in stack) for stack in zip(*(bar.y for bar in figure.data), strict=True)), default=0
+    )
+    return framed.update_yaxes(dtick=1) if highest <= WHOLE_TICKS else framed  # no half of a lookup
 
 
 def lines(

@@ -310,8 +310,10 @@ def test_rows_kept_with_another_key_are_not_called_sound(database: Database) -> 
 
 def test_a_key_that_is_set_later_begins_a_chain_of_its_own(database: Database) -> None:
     filled(database, 2)
-    ledger = filled(database, 2, key="a key")
+    ledger = filled(database, 3, key="a key")
     assert check(ledger) == set()
+    report = verify(ledger)
+    assert (report.keyed, report.rows, report.unkeyed) == (True, 5, 2)
     tamper(database, INVOCATION.update().where(INVOCATION.c.writer == "main", INVOCATION.c.seq == 1).values(actor="x"))
     assert [(f.writer, f.first_seq) for f in verify(ledger).findings] == [("main", 1)]
 

@@ -434,7 +434,7 @@ def test_the_chain_is_read_on_a_press_only_and_once(open_page: OpenPage, fake: F
     press(at, "audit.verify")
     at.run()
     assert chain.read == [fake.ledger]
-    assert [s.value for s in at.success] == ["The record is whole: 1,200 rows, 30 pruned"]
+    assert [s.value for s in at.success] == ["The record is whole: 1,200 rows read, 30 pruned"]
     assert "whoever can write to the database can also compute a whole new chain" in drawn(at)
     assert at.dataframe[-1].value.to_numpy().tolist() == [["main", 1200, "cd" * 32, "none"]]
     press(at, "audit.verify")
@@ -446,9 +446,9 @@ def test_a_broken_chain_names_every_row(open_page: OpenPage, chain: SimpleNamesp
         Finding(Kind.REMOVED, "main", 4, 6, "missing"),
         Finding(Kind.CHANGED, "main", 9, 9, "the content does not fit its hash", "i-9"),
     )
-    chain.report = ChainReport(False, 12, findings, 5, (), keyed=True)
+    chain.report = ChainReport(False, 12, findings, 5, (), keyed=True, unkeyed=3)
     at = press(open_page(PATH, view="chain"), "audit.verify")
-    assert [e.value for e in at.error] == ["The record is not as it was written: 5 findings in 12 rows, 0 pruned"]
+    assert [e.value for e in at.error] == ["The record is not as it was written: 5 findings, 12 rows read, 0 pruned"]
     assert "The first 2 are listed." in drawn(at)
     table = at.dataframe[0].value
     assert table[["Kind", "First row", "Last row", "Record"]].to_numpy().tolist() == [
@@ -456,6 +456,7 @@ def test_a_broken_chain_names_every_row(open_page: OpenPage, chain: SimpleNamesp
         ["changed", 9, 9, "i-9"],
     ]
     assert "Hashes are keyed" in drawn(at)
+    assert "3 rows from before it have no key." in drawn(at)
 
 
 def test_a_chain_that_cannot_be_read_is_no_broken_one(open_page: OpenPage, chain: SimpleNamespace) -> None:
