@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import InvalidatePoolError, SQLAlchemyError
 
 from core.adapters.sql.failures import hung, mark_unconnected, translated, translating, worth_another_try
 from core.adapters.sql.urls import DatabaseParts, parse
@@ -30,6 +30,7 @@ SPARED_SECONDS: Final = 5.0
 """For so long a server that let a connection hang is not asked again: a lookup waits for it once, not at each step."""
 WAL_PAUSE: Final = 0.01
 """Seconds between two tries to turn a new file to WAL mode while another process does."""
+_FILE: Final = "rag_file"
 _WRITE: Final = "rag_write"
 _SQLITE_PRAGMAS: Final = (
     f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}",
@@ -193,15 +194,37 @@ def _sqlite(url: URL) -> Engine:
         url, hide_parameters=True, connect_args={"timeout": BUSY_SECONDS}, pool_size=10, max_overflow=40
     )
 
+    held: set[tuple[int, int] | None] = set()
+
+    @event.listens_for(engine, "do_connect")
+    def _still_there(_dialect: Any, _record: Any, _positional: Any, _named: Any) -> None:
+        if held and not file.exists():  # an empty one in its place would look like a record without records
+            raise sqlite3.OperationalError("its file is gone: put it back, or start again to begin an empty one")
+
     @event.listens_for(engine, "connect")
-    def _prepare(raw: Any, _record: Any) -> None:
+    def _prepare(raw: Any, record: Any) -> None:
         raw.isolation_level = None  # the driver begins nothing by itself
         _use_wal(raw)
         for pragma in _SQLITE_PRAGMAS:
             raw.execute(pragma).close()
+        record.info[_FILE] = _identity(file)
+        held.add(record.info[_FILE])
+
+    @event.listens_for(engine, "checkout")
+    def _same_file(_raw: Any, record: Any, _proxy: Any) -> None:
+        if record.info[_FILE] != _identity(file):  # what is written into a deleted file is lost without a word
+            raise InvalidatePoolError("the file is another one than before")
 
     event.listen(engine, "begin", _begin)
     return engine
+
+
+def _identity(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _use_wal(raw: sqlite3.Connection) -> None:

@@ -14,11 +14,12 @@ import pytest
 from core.adapters.sql.audit import SqlLedger
 from core.adapters.sql.engine import connect
 from core.adapters.sql.schema import upgrade
-from core.audit.sink import SqlAuditSink
+from core.audit.sink import QUEUED, RECORDED, SqlAuditSink
 from core.audit.verify import verify
-from tests.integration.audit.audit_world import rows
+from tests.integration.audit.audit_world import count, rows
 from tests.integration.audit.audit_writer import write_on
 from tests.integration.audit.private_server import PrivateServer
+from tests.unit.audit.audit_samples import unique
 from tests.unit.lookup_world import row, world
 
 MOMENTS = 50
@@ -144,4 +145,21 @@ def test_case_81_a_lookup_that_fails_is_recorded_with_its_error(database_url: st
     assert kept["error_message"] == str(refused.error)
     sink.close()
     made.service.close()
+    database.close()
+
+
+def test_a_database_file_that_is_taken_away_takes_no_record_with_it(tmp_path: Path) -> None:
+    folder = tmp_path / "db"
+    database = connect(f"sqlite:///{folder}/console.sqlite3")
+    upgrade(database)
+    ledger = SqlLedger(database)
+    sink = SqlAuditSink(ledger, tmp_path / "outbox")
+    assert sink.record(unique(), timeout=10).state == RECORDED
+    folder.rename(tmp_path / "elsewhere")
+    assert sink.record(unique(), timeout=10).state == QUEUED
+    (tmp_path / "elsewhere").rename(folder)
+    sink.drain()
+    assert sink.record(unique(), timeout=10).state == RECORDED
+    sink.close()
+    assert (count(database), sink.waiting(), verify(ledger).ok) == (3, 0, True)
     database.close()

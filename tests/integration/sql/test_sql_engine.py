@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from core.adapters.sql.engine import Database, connect
+from core.adapters.sql.schema import upgrade
 from core.adapters.sql.tables import SETTINGS
 from core.adapters.sql.urls import DatabaseParts
 from core.errors import InvalidSettings, StoreUnavailable
@@ -101,6 +102,38 @@ def test_case_80_a_new_file_that_many_processes_open_at_once_serves_all(tmp_path
         for number in range(40):
             url = f"sqlite:///{tmp_path}/{number}.sqlite3"
             pool.starmap(_first_use, [(url, time.time() + 0.02)] * 4, chunksize=1)
+
+
+def test_a_file_that_is_taken_away_is_missed_at_once_and_served_again_when_it_is_back(tmp_path: Path) -> None:
+    folder = tmp_path / "db"
+    database = connect(f"sqlite:///{folder}/console.sqlite3")
+    upgrade(database)
+    put(database, "before")
+    folder.rename(tmp_path / "elsewhere")
+    for work in (count, lambda d: put(d, "lost")):
+        with pytest.raises(StoreUnavailable, match=r"gone: put it back, or start again"):
+            work(database)
+    folder.mkdir()
+    with pytest.raises(StoreUnavailable, match="gone"):  # no empty one in its place
+        count(database)
+    assert list(folder.iterdir()) == []
+    folder.rmdir()
+    (tmp_path / "elsewhere").rename(folder)
+    put(database, "after")
+    assert count(database) == 2
+    database.close()
+
+
+def test_a_file_that_another_one_replaced_is_the_one_that_is_read(tmp_path: Path) -> None:
+    database, other = (connect(f"sqlite:///{tmp_path}/{name}.sqlite3") for name in ("a", "b"))
+    for made in (database, other):
+        upgrade(made)
+    put(other, "theirs")
+    other.close()
+    assert count(database) == 0
+    (tmp_path / "b.sqlite3").replace(tmp_path / "a.sqlite3")
+    assert count(database) == 1
+    database.close()
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
