@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Final
 
+from tests.browser.console import Console, House
 from tests.fakes import HashEmbedder
 
 DIMENSION: Final = 64
@@ -48,6 +52,25 @@ class Endpoint(ThreadingHTTPServer):
             "RAG__EMBEDDING__BATCH_SIZE": str(BATCH),
             "RAG__EMBEDDING__BATCH_TIMEOUT": str(LONGEST),
         }
+
+
+@contextmanager
+def with_endpoint(root: Path, texts: dict[str, str]) -> Iterator[tuple[House, Console, Endpoint]]:
+    """An installation of its own with ``texts`` in its index and an open console; its model is an endpoint."""
+    endpoint = Endpoint()
+    serving = threading.Thread(target=endpoint.serve_forever, daemon=True)
+    serving.start()
+    house = House(root, endpoint.environment).build(texts)
+    console = Console(house).start()
+    try:
+        yield house, console, endpoint
+    finally:
+        endpoint.let()
+        console.stop()
+        house.close()
+        endpoint.shutdown()
+        serving.join()
+        endpoint.server_close()
 
 
 class _Handler(BaseHTTPRequestHandler):

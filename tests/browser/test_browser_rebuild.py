@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from tests.browser.console import (
     settled,
     table,
 )
-from tests.browser.endpoint import BATCH, Endpoint
+from tests.browser.endpoint import BATCH, Endpoint, with_endpoint
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 TERM = "ZEBRA-90210"
@@ -36,22 +35,8 @@ UPLOAD = (
 def slow(browser: Browser, tmp_path: Path) -> Iterator[tuple[House, Console, Endpoint]]:
     """An installation of its own whose model answers for passages only when the test lets it."""
     del browser
-    endpoint = Endpoint()
-    serving = threading.Thread(target=endpoint.serve_forever, daemon=True)
-    serving.start()
-    house = House(tmp_path, endpoint.environment).build(
-        {"kafka/lag.md": corpus.LAG, "kafka/rebalance.md": corpus.REBALANCE}
-    )
-    console = Console(house).start()
-    try:
-        yield house, console, endpoint
-    finally:
-        endpoint.let()
-        console.stop()
-        house.close()
-        endpoint.shutdown()
-        serving.join()
-        endpoint.server_close()
+    with with_endpoint(tmp_path, {"kafka/lag.md": corpus.LAG, "kafka/rebalance.md": corpus.REBALANCE}) as made:
+        yield made
 
 
 def runs(house: House) -> list[tuple[str, str]]:

@@ -7,7 +7,6 @@ import random
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from core.settings import ROOT
 from tests.browser import corpus
 from tests.browser.conftest import NewContext
 from tests.browser.console import PATIENCE, Console, House, ask, excerpts, open_page, settled, until
-from tests.browser.endpoint import BATCH, Endpoint
+from tests.browser.endpoint import BATCH, Endpoint, with_endpoint
 from tests.browser.test_browser_rebuild import active, over, press, runs
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -33,20 +32,8 @@ DOCUMENTS: Final = 5 * BATCH
 def opened(browser: Browser, tmp_path: Path) -> Iterator[tuple[House, Console, Endpoint]]:
     """An installation whose model takes no time, or as long as a test wants."""
     del browser
-    endpoint = Endpoint()
-    serving = threading.Thread(target=endpoint.serve_forever, daemon=True)
-    serving.start()
-    house = House(tmp_path, endpoint.environment).build(edition(0))
-    console = Console(house).start()
-    try:
-        yield house, console, endpoint
-    finally:
-        endpoint.let()
-        console.stop()
-        house.close()
-        endpoint.shutdown()
-        serving.join()
-        endpoint.server_close()
+    with with_endpoint(tmp_path, edition(0)) as made:
+        yield made
 
 
 def edition(number: int) -> dict[str, str]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
@@ -69,3 +73,28 @@ def check(ledger: SqlLedger) -> set[tuple[str, int, int]]:
     report = verify(ledger)
     assert report.ok == (not report.findings)
     return found(report)
+
+
+STRANGE = (
+    *("'abc'", "'[]'", "''", "x'ff00'", "'2026-01-01T00:00:00Z'", "NULL"),
+    *("-1", "1.5", "9e999", "-9e999", "9223372036854775807"),
+)
+
+
+def strange_changes(file: Path, table: sa.Table, place: str, names: Iterable[str]) -> Iterator[str]:
+    """Puts one strange value after another into each of the columns ``names`` of a row, as somebody with access to the
+    file might, and takes it back. Gives the statement while it holds."""
+    with closing(sqlite3.connect(file, isolation_level=None)) as raw:
+        row, *kept = raw.execute(f"SELECT rowid, * FROM {table.name} WHERE {place}").fetchone()
+        marks = ", ".join("?" * len(kept))
+        for name, value in itertools.product(names, STRANGE):
+            change = f"UPDATE {table.name} SET {name} = {value} WHERE rowid = {row} AND {name} IS NOT {value}"
+            try:
+                changed = raw.execute(change).rowcount
+            except sqlite3.IntegrityError:
+                continue
+            if changed:
+                yield change
+            raw.execute(f"DELETE FROM {table.name} WHERE rowid = {row}")
+            raw.execute(f"INSERT INTO {table.name} VALUES ({marks})", kept)
+            row = raw.execute("SELECT last_insert_rowid()").fetchone()[0]
