@@ -26,6 +26,7 @@ from core.adapters.sql.generations import SqlGenerations
 from core.adapters.sql.queries import SqlConsoleQueries
 from core.adapters.sql.runs import SqlRuns
 from core.adapters.sql.schema import upgrade
+from core.adapters.sql.search_texts import SqlSearchTexts
 from core.adapters.sql.snapshots import SqlSettingsSnapshots
 from core.adapters.sql.traces import SqlTraces
 from core.adapters.sql.urls import DatabaseParts
@@ -174,6 +175,7 @@ def build(settings: Settings) -> App:
         generations=generations,
         runs=runs,
         cache=cache,
+        search_texts=SqlSearchTexts(database),
         admin=index,
         index=index,
         embedder=embedder,

@@ -134,7 +134,11 @@ class IndexAdmin(Protocol):
 
     def alias_target(self, alias: str, *, timeout: float) -> str | None: ...
 
-    def collections(self, prefix: str, *, timeout: float) -> tuple[CollectionInfo, ...]: ...
+    def names(self, prefix: str, *, timeout: float) -> tuple[str, ...]:
+        """Collections whose name begins with ``prefix``, sorted."""
+
+    def collections(self, prefix: str, *, timeout: float) -> tuple[CollectionInfo, ...]:
+        """The same with what the store knows of each: some questions a collection."""
 
     def drop(self, collection: str, *, timeout: float) -> None:
         """Drops a physical collection by its own name; refuses an alias and an aliased collection."""
@@ -277,6 +281,18 @@ class EmbeddingCache(Protocol):
     def put(self, profile_id: str, vectors: Mapping[str, Any]) -> None: ...
 
     def count(self, profile_id: str) -> int: ...
+
+
+class SearchTexts(Protocol):
+    """``search_text_cache``: the tokens of a passage by its SHA-256, of one version of the analysis."""
+
+    def get(self, version: str, keys: Sequence[str]) -> dict[str, str]:
+        """key -> tokens joined by spaces; missing keys are absent."""
+
+    def put(self, version: str, texts: Mapping[str, str]) -> None: ...
+
+    def drop_others(self, version: str) -> None:
+        """Forgets what other versions made: nothing asks for it any more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,6 +178,11 @@ class MemoryIndex:
         self._enter("alias_target", timeout)
         return self._aliases.get(alias)
 
+    def names(self, prefix: str, *, timeout: float) -> tuple[str, ...]:
+        self._enter("names", timeout)
+        with self._lock:
+            return tuple(sorted(name for name in self._collections if name.startswith(prefix)))
+
     def collections(self, prefix: str, *, timeout: float) -> tuple[CollectionInfo, ...]:
         self._enter("collections", timeout)
         with self._lock:

@@ -171,6 +171,12 @@ class MilvusAdmin:
             f"reading alias {alias}", lambda client, deadline: _target(client, alias, deadline), timeout=timeout
         )[0]
 
+    def names(self, prefix: str, *, timeout: float) -> tuple[str, ...]:
+        def read(client: Any, deadline: Deadline) -> tuple[str, ...]:
+            return tuple(sorted(name for name in self._names(client, deadline) if name.startswith(prefix)))
+
+        return self._connection.call("listing the collections", read, timeout=timeout)[0]
+
     def collections(self, prefix: str, *, timeout: float) -> tuple[CollectionInfo, ...]:
         """Every collection whose name begins with ``prefix``; one that cannot be read is there with its problem.
 

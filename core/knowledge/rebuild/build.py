@@ -79,7 +79,7 @@ class Builder:
             built_by=who,
             fingerprint=parts.settings.fingerprint,
         )
-        taken = {c.name for c in parts.admin.collections(f"{parts.alias}_g", timeout=CREATE_SECONDS)}
+        taken = parts.admin.names(f"{parts.alias}_g", timeout=CREATE_SECONDS)
         while (generation := parts.store.plan(wanted)).collection in taken:
             reason = f"collection {generation.collection} exists and belongs to nobody here"
             # without its name: whoever drops leftovers must not take somebody else's collection for this one's
@@ -108,12 +108,14 @@ class Builder:
             store=parts.store,
             admin=parts.admin,
             cache=parts.cache,
+            search_texts=parts.search_texts,
             embedder=parts.embedder,
             batch_size=parts.settings.embedding.batch_size,
             batch_timeout=parts.settings.embedding.batch_timeout,
             advance=lambda done: work.advance(min(done, chunks), chunks),
         )
         filled = filler.run(corpus.read(parts.chunks_of(base), parts.settings.knowledge))
+        parts.search_texts.drop_others(ANALYSIS_VERSION)
         work.step(Step.SEAL, "flushing and building the indexes")
         parts.admin.seal(generation, timeout=SEAL_SECONDS)
         work.step(Step.VERIFY, f"counting {filled.chunks} chunks, finding {len(filled.sample)} of them again")

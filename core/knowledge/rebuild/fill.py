@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, Final
 
+from core.analysis import ANALYSIS_VERSION, search_text
 from core.knowledge.rebuild.rows import DocumentRows, Item, items
 from core.knowledge.source import Rejected
 from core.model import Document, Generation, IndexRow
-from core.ports import Embedder, EmbeddingCache, GenerationStore, IndexAdmin
+from core.ports import Embedder, EmbeddingCache, GenerationStore, IndexAdmin, SearchTexts
 
 ROWS: Final = 128  # a batch: one cache look-up, one insert; Milvus' rate is flat from 100 on
 QUEUED: Final = 2
@@ -51,9 +52,6 @@ class _Batch:
     documents: tuple[Document, ...]
     rows: tuple[IndexRow, ...] | None
 
-    def made(self) -> tuple[IndexRow, ...]:
-        return tuple(item.row(self.vectors[item.key]) for item in self.items)
-
 
 class Filler:
     """Fills one generation. ``advance`` is told how many chunks have their vector; it may raise to stop the work."""
@@ -65,13 +63,14 @@ class Filler:
         store: GenerationStore,
         admin: IndexAdmin,
         cache: EmbeddingCache,
+        search_texts: SearchTexts,
         embedder: Embedder,
         batch_size: int,
         batch_timeout: float,
         advance: Callable[[int], None],
     ) -> None:
         self._generation, self._store, self._admin = generation, store, admin
-        self._cache, self._embedder = cache, embedder
+        self._cache, self._search_texts, self._embedder = cache, search_texts, embedder
         self._batch_size, self._batch_timeout = batch_size, batch_timeout
         self._advance = advance
         self._filled = Filled()
@@ -128,7 +127,7 @@ class Filler:
         ready = _Batch(tuple(items), self._vectors(items), tuple(documents), None)
         if self._filled.embedded == embedded:
             # analysis takes its time: beside the model in the writer's thread, else here beside the insertion
-            ready = replace(ready, rows=ready.made())
+            ready = replace(ready, rows=self._rows(ready))
         self._ready += len(items)
         while self._failure is None:
             try:
@@ -161,6 +160,15 @@ class Filler:
             self._advance(self._ready + len(batch) - max(0, len(missing) - start - len(keys)))
         return vectors
 
+    def _rows(self, batch: _Batch) -> tuple[IndexRow, ...]:
+        """Analysed where that was not done before."""
+        tokens = self._search_texts.get(ANALYSIS_VERSION, [item.key for item in batch.items])
+        fresh = {item.key: search_text(item.passage) for item in batch.items if item.key not in tokens}
+        if fresh:
+            self._search_texts.put(ANALYSIS_VERSION, fresh)
+            tokens |= fresh
+        return tuple(item.row(tokens[item.key], batch.vectors[item.key]) for item in batch.items)
+
     def _choose(self, rows: Sequence[IndexRow]) -> None:
         """Reservoir sampling: each row of the whole has the same chance, whatever the size of the whole."""
         for row in rows:
@@ -181,7 +189,7 @@ class Filler:
 
     def _store_batch(self, batch: _Batch) -> None:
         generation = self._generation
-        rows = batch.rows or batch.made()
+        rows = batch.rows or self._rows(batch)
         self._choose(rows)
         began = perf_counter()
         if rows:

@@ -52,9 +52,9 @@ class Leftovers:
     def shelf(self) -> Shelf:
         """Reads SQL and the store."""
         generations = self._store.all(self._alias)
-        found = self._admin.collections(f"{self._alias}_g", timeout=DROP_SECONDS)
+        found = self._admin.names(f"{self._alias}_g", timeout=DROP_SECONDS)
         ours = re.compile(rf"{re.escape(self._alias)}_g\d+")
-        collections = frozenset(info.name for info in found if ours.fullmatch(info.name))
+        collections = frozenset(name for name in found if ours.fullmatch(name))
 
         def of(*states: GenerationState) -> list[Generation]:
             return [g for g in generations if g.state in states]

@@ -21,6 +21,7 @@ from core.ports import (
     EmbeddingCache,
     GenerationStore,
     IndexAdmin,
+    SearchTexts,
     SnapshotSource,
     VectorIndex,
 )
@@ -39,6 +40,7 @@ class Parts:
     store: GenerationStore
     runs: RunStore
     cache: EmbeddingCache
+    search_texts: SearchTexts
     admin: IndexAdmin
     index: VectorIndex
     embedder: Embedder

@@ -37,8 +37,8 @@ class Item:
     key: str
     piece: ChunkPiece
 
-    def row(self, vector: Any) -> IndexRow:
-        return IndexRow(self.chunk, search_text(self.passage), vector)
+    def row(self, tokens: str, vector: Any) -> IndexRow:
+        return IndexRow(self.chunk, tokens, vector)
 
     def stored(self, generation: int) -> StoredChunk:
         return StoredChunk(

@@ -22,7 +22,16 @@ from core.knowledge.rebuild.status import status
 from core.knowledge.rebuild.values import Drift, IndexStatus, Kind, Plan, Progress, RebuildOutcome, Step
 from core.knowledge.rebuild.work import LeaseLost, Work, is_cancel, reason_of
 from core.model import GenerationState
-from core.ports import Clock, Embedder, EmbeddingCache, GenerationStore, IndexAdmin, SnapshotSource, VectorIndex
+from core.ports import (
+    Clock,
+    Embedder,
+    EmbeddingCache,
+    GenerationStore,
+    IndexAdmin,
+    SearchTexts,
+    SnapshotSource,
+    VectorIndex,
+)
 from core.settings import Settings
 from core.stores import RebuildRun, RunStore
 
@@ -48,6 +57,7 @@ class RebuildService:
         generations: GenerationStore,
         runs: RunStore,
         cache: EmbeddingCache,
+        search_texts: SearchTexts,
         admin: IndexAdmin,
         index: VectorIndex,
         embedder: Embedder,
@@ -56,7 +66,9 @@ class RebuildService:
         gate: Gate | None = None,
         step: Callable[[str], None] | None = None,
     ) -> None:
-        self._parts = Parts(alias, settings, generations, runs, cache, admin, index, embedder, snapshots, clock, gate)
+        self._parts = Parts(
+            alias, settings, generations, runs, cache, search_texts, admin, index, embedder, snapshots, clock, gate
+        )
         self._runs = runs
         self._alias = alias
         self._step = step or _no_step

@@ -94,6 +94,14 @@ EMBEDDING: Final[Table] = table(
     PrimaryKeyConstraint("profile_id", "text_hash", name="pk_embedding_cache"),
 )
 
+SEARCH_TEXT: Final[Table] = table(
+    "search_text_cache",
+    chars("analysis_version", 64),
+    chars("text_hash", HASH),
+    Column("tokens", long_text(), nullable=False),
+    PrimaryKeyConstraint("analysis_version", "text_hash", name="pk_search_text_cache"),
+)
+
 RUN: Final[Table] = table(
     "rebuild_run",
     chars("run_id", 64),

@@ -17,6 +17,7 @@ from core.adapters.sql.engine import Database, connect
 from core.adapters.sql.generations import SqlGenerations
 from core.adapters.sql.runs import SqlRuns
 from core.adapters.sql.schema import upgrade
+from core.adapters.sql.search_texts import SqlSearchTexts
 from core.analysis import ANALYSIS_VERSION, search_text
 from core.knowledge.rebuild import RebuildService
 from core.knowledge.snapshots import Snapshots
@@ -90,6 +91,7 @@ class World:
         self.generations = SqlGenerations(self.database)
         self.runs = SqlRuns(self.database)
         self.cache = SqlEmbeddingCache(self.database)
+        self.search_texts = SqlSearchTexts(self.database)
         self.snapshots = Snapshots(
             self.generations, self.index, "biz", NoL0, lambda: (self.embedder.profile, ANALYSIS_VERSION)
         )
@@ -101,6 +103,7 @@ class World:
             "generations": self.generations,
             "runs": self.runs,
             "cache": self.cache,
+            "search_texts": self.search_texts,
             "admin": self.index,
             "index": self.index,
             "embedder": self.embedder,

@@ -57,6 +57,7 @@ def peak(number: int) -> float:
         store=store,
         admin=store,
         cache=store,
+        search_texts=store,
         embedder=model,
         batch_size=32,
         batch_timeout=1,
