@@ -158,7 +158,7 @@ def test_a_database_file_that_is_taken_away_takes_no_record_with_it(tmp_path: Pa
     folder.rename(tmp_path / "elsewhere")
     assert sink.record(unique(), timeout=10).state == QUEUED
     (tmp_path / "elsewhere").rename(folder)
-    sink.drain()
+    until(lambda: sink.away is None and not sink.waiting(), "the file is back, and the record still waits")
     assert sink.record(unique(), timeout=10).state == RECORDED
     sink.close()
     assert (count(database), sink.waiting(), verify(ledger).ok) == (3, 0, True)

@@ -6,11 +6,11 @@ from sqlalchemy.dialects import mysql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from core.adapters.sql.tables import INVOCATION, METADATA
-from core.adapters.sql.types import UtcDateTime
+from core.adapters.sql.types import Flag, UtcDateTime
 from core.audit.columns import INVOCATION_CHARS, TIMES
 
 MYSQL = mysql.dialect()
-FIXED_BYTES = {BigInteger: 8, Integer: 4, SmallInteger: 2, Boolean: 1, Double: 8, UtcDateTime: 8}
+FIXED_BYTES = {BigInteger: 8, Integer: 4, SmallInteger: 2, Boolean: 1, Flag: 1, Double: 8, UtcDateTime: 8}
 
 
 def key_bytes(columns: list) -> int:
