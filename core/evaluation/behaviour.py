@@ -83,6 +83,7 @@ class Behaviour:
     levels: Mapping[str, int]
     branches: Branches | None
     latency: Mapping[str, Latency]
+    without_embedding: Latency | None
     scope_violations: int
     stale_evidence: int
     no_answer_accepted: tuple[str, ...]
@@ -104,6 +105,7 @@ def summarise_behaviour(pairs: Pairs, stages: Mapping[RankedStage, StageScores],
         levels={level: levels.count(level) for level in ("PRECISE", "REFERENCE", NONE)},
         branches=_branches([(c, o) for c, _, o in ran], stages, k),
         latency=latency([o for _, _, o in ran]),
+        without_embedding=latency_without_embedding([o for _, _, o in ran]),
         scope_violations=sum(a.scope_violations for _, _, o in ran for a in o.attempts),
         stale_evidence=sum(stale_pieces(f) for _, f, _ in ran),
         no_answer_accepted=tuple(c.case_id for c, _, o in ran if not c.answerable and o.level),
@@ -146,9 +148,21 @@ def latency(observed: Iterable[Observed]) -> dict[str, Latency]:
     names = dict.fromkeys(name for timings in listed for name in timings)
     result: dict[str, Latency] = {}
     for name in names:
-        values = sorted(timings[name] for timings in listed if name in timings)
-        result[name] = Latency(percentile(values, 0.50), percentile(values, 0.95), len(values))
+        result[name] = _latency(timings[name] for timings in listed if name in timings)
     return result
+
+
+def latency_without_embedding(observed: Iterable[Observed]) -> Latency | None:
+    """p50 and p95 of the total less the embedding. A question whose vector was cached embeds nothing, so the totals of
+    two runs over one question are only comparable without it. None without a recorded total."""
+    timings = (o.timings for o in observed)
+    rest = [t["total_ms"] - t.get("embedding_ms", 0.0) for t in timings if "total_ms" in t]
+    return _latency(rest) if rest else None
+
+
+def _latency(milliseconds: Iterable[float]) -> Latency:
+    values = sorted(milliseconds)
+    return Latency(percentile(values, 0.50), percentile(values, 0.95), len(values))
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -26,6 +26,7 @@ from core.wording import counted
 
 ALPHA: Final = 0.05
 WORST: Final = 10
+WITHOUT_EMBEDDING: Final = "total_without_embedding_ms"
 _SAME: Final = ("generation", "corpus_snapshot", "profile")
 
 
@@ -146,16 +147,20 @@ def compare(
         incomplete=tuple(sorted(thin)),
         jaccard=_mean(row.jaccard for row in rows),
         rbo=_mean(row.rbo for row in rows),
-        latency={
-            name: (before.behaviour.latency.get(name), after.behaviour.latency.get(name))
-            for name in dict.fromkeys([*before.behaviour.latency, *after.behaviour.latency])
-        },
+        latency=_latency(before, after),
         side_effects=effects,
         differing=differing,
         stale=(*before.stale, *after.stale),
         report_a=before,
         report_b=after,
     )
+
+
+def _latency(before: Report, after: Report) -> dict[str, tuple[Latency | None, Latency | None]]:
+    """Every recorded time of both sides, and last the total that a cached query vector does not change."""
+    a, b = before.behaviour, after.behaviour
+    pairs = {name: (a.latency.get(name), b.latency.get(name)) for name in dict.fromkeys([*a.latency, *b.latency])}
+    return {**pairs, WITHOUT_EMBEDDING: (a.without_embedding, b.without_embedding)} if pairs else {}
 
 
 def _index_differences(a: FixtureSet, b: FixtureSet) -> Iterable[Differing]:

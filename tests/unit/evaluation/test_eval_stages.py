@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core.evaluation.behaviour import Behaviour, percentile, summarise_behaviour
+from core.evaluation.behaviour import Behaviour, Latency, percentile, summarise_behaviour
 from core.evaluation.cases import Case
 from core.evaluation.context import count_tokens, missing_passages, score_context, summarise_context
 from core.evaluation.fixtures import Fixture
@@ -156,6 +156,16 @@ def test_latencies_are_nearest_rank_percentiles_of_what_ran() -> None:
     assert (seen["total_ms"].p50, seen["total_ms"].p95, seen["total_ms"].count) == (10.0, 19.0, 20)
     assert "rerank_ms" not in seen
     assert percentile([7.0], 0.95) == 7.0
+
+
+def test_the_total_without_embedding_is_the_same_whether_the_vector_was_cached() -> None:
+    case = a_case(goldSources=[{"docId": "a"}])
+    embedded, cached = lookup([], [attempt()]), lookup([], [attempt()])
+    embedded["retrieval_trace"]["timings"] = {"embedding_ms": 50.0, "total_ms": 62.0}
+    cached["retrieval_trace"]["timings"] = {"total_ms": 12.0}
+    for result in (embedded, cached):
+        assert _behave([(case, a_fixture(case, result))]).without_embedding == Latency(62.0 - 50.0, 12.0, 1)
+    assert _behave([(case, a_fixture(case, lookup([], [attempt()])))]).without_embedding is None
 
 
 def test_the_context_is_scored_apart_from_the_ranking() -> None:
